@@ -1,0 +1,43 @@
+# What people run and what CI runs are these few commands. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lock clean
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+$(VENV)/.ready: pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "mulligan needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(VENV)/.ready ## Set up, then run the main job on an embedded Valkey
+	@$(BIN)/mulligan demo
+
+test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI does
+	@$(MAKE) --no-print-directory check
+	$(BIN)/pytest --numprocesses 2
+
+check: $(VENV)/.ready ## Lint, types and layers only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.ready ## Rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
+
+clean: ## Remove everything that the commands above made
+	rm -rf $(VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

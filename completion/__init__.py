@@ -1,0 +1,1 @@
+"""From a model's text to a value, or to the reason why not. Pure code."""

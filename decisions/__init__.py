@@ -1,0 +1,1 @@
+"""Pure decisions: state and what was observed in; events out. No I/O, no clock, no dice."""

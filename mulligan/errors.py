@@ -1,0 +1,143 @@
+"""
+Every error that mulligan raises.
+
+    MulliganError
+    ├── InvalidInput                 what a person or program handed in can't be used (exit 2)
+    │   ├── WorkflowInvalid          a workflow definition; carries every problem, with its line
+    │   └── RunExists                the run id is taken by a run with another input
+    ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
+    │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
+    │   ├── StoreFull                the server is out of memory for new work
+    │   └── StoreUnfit               the server evicts keys, or runs a version that can't work
+    ├── AppendRefused                the log did not take an append; nothing was written
+    │   ├── VersionConflict          CONFLICT: the run moved on since the person looked
+    │   ├── LeaseFenced              FENCED: the task is leased under another token, or is gone
+    │   ├── OperationStale           STALE: the task's last operation is not the one named
+    │   ├── InboxMoved               DIRTY: something arrived for the task; read it and decide again
+    │   └── RunClosed                CLOSED: the run has ended, or is being cancelled
+    ├── RunUnknown                   no run of that id (exit 2)
+    ├── EventUnreadable              an event that this version of the code can't read (exit 5)
+    └── VerificationFailed           the log and what is folded from it disagree (exit 6)
+
+An error names the condition, carries what it is about as attributes, and says in its message what
+to do. No message holds model output, reasoning or a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AppendRefused",
+    "EnvironmentUnfit",
+    "EventUnreadable",
+    "InboxMoved",
+    "InvalidInput",
+    "LeaseFenced",
+    "MulliganError",
+    "OperationStale",
+    "RunClosed",
+    "RunExists",
+    "RunUnknown",
+    "StoreFull",
+    "StoreUnavailable",
+    "StoreUnfit",
+    "VerificationFailed",
+    "VersionConflict",
+    "WorkflowInvalid",
+]
+
+
+class MulliganError(Exception):
+    """The root of the tree; `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class InvalidInput(MulliganError):
+    """Something handed in can't be used; the message says what, where and what to do."""
+
+    exit_code = 2
+
+
+class WorkflowInvalid(InvalidInput):
+    """A workflow definition with problems, all of them, each as `place: what is wrong (hint)`."""
+
+    def __init__(self, source: str, problems: Sequence[str]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class RunExists(InvalidInput):
+    """The run id is taken: the same id with the same input would have been the same run."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r} exists with another input; choose another --run-id")
+
+
+class RunUnknown(InvalidInput):
+    """No run of that id is stored here."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        super().__init__(f"no run {run!r} on this server; `mulligan status` lists the runs it has")
+
+
+class EnvironmentUnfit(MulliganError):
+    """The surroundings can't carry a run: no server, a wrong policy, a missing key."""
+
+    exit_code = 5
+
+
+class StoreUnavailable(EnvironmentUnfit):
+    """The server gave no answer; whether the call took effect is open, and repeating it is safe."""
+
+
+class StoreFull(EnvironmentUnfit):
+    """The server has no memory for new work; nothing was written."""
+
+
+class StoreUnfit(EnvironmentUnfit):
+    """The server is not set up for a log."""
+
+
+class AppendRefused(MulliganError):
+    """An append that the log did not take; nothing was written."""
+
+    def __init__(self, run: str, detail: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r}: {detail}")
+
+
+class VersionConflict(AppendRefused):
+    """The run has another version than the one the writer had read."""
+
+
+class LeaseFenced(AppendRefused):
+    """The writer's token does not hold the task: its lease was lost, or the task has ended."""
+
+
+class OperationStale(AppendRefused):
+    """The task's last operation is not the one the writer named as its own last."""
+
+
+class InboxMoved(AppendRefused):
+    """A fact arrived between decision and append; the writer reads it and decides again."""
+
+
+class RunClosed(AppendRefused):
+    """The run has ended, is archived, or is being cancelled and takes no more work."""
+
+
+class EventUnreadable(MulliganError):
+    """A stored event that this code can't read: broken bytes, an unknown type, a newer version."""
+
+    exit_code = 5
+
+
+class VerificationFailed(MulliganError):
+    """What is folded from the log is not what it must be."""
+
+    exit_code = 6

@@ -1,0 +1,1 @@
+"""Pure folds of the log: run state, trace, recovery, usage."""

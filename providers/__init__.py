@@ -1,0 +1,1 @@
+"""Who answers prompts: the port, litellm behind it, the scripted double."""

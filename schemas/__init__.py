@@ -1,0 +1,1 @@
+"""Shapes at the edges: the workflow definition, its settings, published JSON Schemas."""

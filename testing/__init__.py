@@ -1,0 +1,1 @@
+"""Public test doubles: the scripted model server, in-memory runs, fixtures."""

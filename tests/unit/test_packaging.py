@@ -1,0 +1,42 @@
+"""
+The folders at the root are subpackages of `mulligan`; pyproject.toml and the links in mulligan/
+must name each of them.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NOT_PACKAGED = {"bench", "build", "dist", "docs", "examples", "mulligan", "tests"}
+
+
+def packages_on_disk() -> dict[str, str]:
+    """
+    Map the import name of every package folder to its path.
+    """
+    top = {p.parent for p in ROOT.glob("[a-z]*/__init__.py")} - {ROOT / n for n in NOT_PACKAGED}
+    folders = [init.parent for folder in top for init in folder.rglob("__init__.py")]
+    paths = [folder.relative_to(ROOT).as_posix() for folder in folders]
+    return {f"mulligan.{path.replace('/', '.')}": path for path in paths}
+
+
+def test_pyproject_names_every_package() -> None:
+    """
+    A folder that is missing from pyproject.toml would work in an editable install, and be left out
+    of the wheel.
+    """
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+    assert {"mulligan", *packages_on_disk()} == set(setuptools["packages"])
+    assert packages_on_disk() == setuptools["package-dir"]
+
+
+def test_mulligan_links_to_every_folder() -> None:
+    """
+    Type checkers find mulligan.events only through mulligan/events.
+    """
+    links = {p.name: p.resolve() for p in (ROOT / "mulligan").iterdir() if p.is_symlink()}
+
+    assert {name: ROOT / name for name in packages_on_disk().values() if "/" not in name} == links

@@ -1,0 +1,1 @@
+"""What agents may call: typed functions with an effect class."""

@@ -1,0 +1,1 @@
+"""Workflows that ship ready to run, written against the public API only."""
