@@ -1,0 +1,603 @@
+"""
+The facts of a run: one immutable struct each, named noun first in the past tense.
+
+The class name is the stable tag under which a fact is stored; `VERSION` counts its shapes
+(`events/upcast.py` lifts old ones). A released fact never changes its meaning: new fields have
+defaults, and another meaning is another fact. The node and the attempt that a fact is about stand
+in its envelope.
+
+Ids: an `invocation` is a node's instance id (`collect`, `part[3]`) or, for a subagent, the id of
+the call that began it; a `request_id` is `<invocation>#<n>` for the n-th request of an invocation;
+a `call_id` is `<invocation>.<turn>.<n>` for the n-th call of a turn. All are made by counting, so
+that a worker that takes over makes the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from mulligan.events.payload import Payload
+
+PauseReason = Literal[
+    "exhausted",
+    "awaiting_input",
+    "awaiting_approval",
+    "awaiting_decision",
+    "reconciliation_required",
+    "context_exceeded",
+    "parked",
+    "operator",
+]
+RetryReason = Literal[
+    "transport",
+    "length",
+    "eof",
+    "empty_turn",
+    "invalid_json",
+    "wrong_envelope",
+    "schema_violation",
+    "mixed_turn",
+    "repetitive_output",
+]
+ToolOutcome = Literal["not_started", "succeeded", "failed", "unknown"]
+EffectClass = Literal["read", "idempotent", "write"]
+OutputMode = Literal["native", "tool", "prompt"]
+
+
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What every fact has: a version of its shape."""
+
+    VERSION: ClassVar[int] = 1
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Tokens as the provider reported them; what it left out is None, never 0 (REC-21)."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Cause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why something ended: a kind, a fixed message without provider text, the HTTP status."""
+
+    kind: str
+    message: str
+    status: int | None = None
+
+
+class CallMade(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A function call that a turn contained: our id, the provider's, and the name called."""
+
+    call_id: str
+    provider_id: str
+    name: str
+
+
+class OutputIssue(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is wrong with an output, without quoting it."""
+
+    code: str
+    path: str = ""
+    schema_path: str = ""
+    message: str = ""
+
+
+# --- Run -----------------------------------------------------------------------------------------
+
+
+class RunRequested(Fact, frozen=True, kw_only=True):
+    """A producer asked for a run. `plan` is the compiled workflow, whole, as it will be worked."""
+
+    workflow: str
+    workflow_version: int
+    digest: str
+    plan: dict[str, Any]
+    input: Payload
+    tags: tuple[str, ...] = ()
+    origin_window: str | None = None
+
+
+class RunStarted(Fact, frozen=True, kw_only=True):
+    """A worker took the run up for the first time."""
+
+
+class RunPaused(Fact, frozen=True, kw_only=True):
+    """Nothing moves until a person, or an operator's command, does something about the reason."""
+
+    reason: PauseReason
+    detail: str = ""
+
+
+class RunResumed(Fact, frozen=True, kw_only=True):
+    """An operator let paused work go on: of one node, or of all."""
+
+    target: str | None = None
+
+
+class RunCancelRequested(Fact, frozen=True, kw_only=True):
+    """Someone asked for the run to be cancelled; nothing new is started from here on."""
+
+    reason: str = ""
+
+
+class RunCancelled(Fact, frozen=True, kw_only=True):
+    """The run has ended by cancellation."""
+
+
+class RunCompleted(Fact, frozen=True, kw_only=True):
+    """The run has ended with an output."""
+
+    output: Payload
+
+
+class RunFailed(Fact, frozen=True, kw_only=True):
+    """The run has ended without an output."""
+
+    code: str
+    message: str
+    failed_node: str | None = None
+
+
+class RunForked(Fact, frozen=True, kw_only=True):
+    """The run began as a copy of another's first events."""
+
+    parent: str
+    at_version: int
+
+
+# --- Nodes and timers ----------------------------------------------------------------------------
+
+
+class NodeReady(Fact, frozen=True, kw_only=True):
+    """
+    A node's needs are met. With `fan_out` it is a `for_each` node whose `fan_out` instances
+    (`id[0]` …) follow; with `index` it is one of them. `carried` nodes are worked by the run's own
+    task, in place; the others have a task of their own.
+    """
+
+    carried: bool = False
+    fan_out: int | None = None
+    index: int | None = None
+
+
+class NodeStarted(Fact, frozen=True, kw_only=True):
+    """Work on a node's attempt begins; for a function node, its intent to call."""
+
+
+class NodeCompleted(Fact, frozen=True, kw_only=True):
+    """A node has its output."""
+
+    output: Payload
+
+
+class NodeFailed(Fact, frozen=True, kw_only=True):
+    """A node has ended without an output."""
+
+    code: str
+    message: str
+
+
+class NodePaused(Fact, frozen=True, kw_only=True):
+    """An invocation of the node (its own or a subagent's) waits for a person."""
+
+    reason: PauseReason
+    invocation: str
+    detail: str = ""
+
+
+class NodeCancelled(Fact, frozen=True, kw_only=True):
+    """A node will not be worked any more, since its run is ending."""
+
+
+class NodeSkipped(Fact, frozen=True, kw_only=True):
+    """A node is left out: its condition was false, or all that it needs was left out."""
+
+    because: Literal["condition", "needs"]
+
+
+class TimerSet(Fact, frozen=True, kw_only=True):
+    """Work goes on after a delay. For a retry: what failed, and the attempt that comes next."""
+
+    purpose: Literal["retry", "backoff", "deadline"]
+    delay_ms: int
+    next_attempt: int | None = None
+    cause: Cause | None = None
+
+
+class TimerFired(Fact, frozen=True, kw_only=True):
+    """The delay is over."""
+
+    purpose: Literal["retry", "backoff", "deadline"]
+
+
+# --- Model ---------------------------------------------------------------------------------------
+
+
+class ModelRequested(Fact, frozen=True, kw_only=True):
+    """
+    A request is about to leave (the intent). `asked` are the parameters that the workflow set,
+    `sent` those of the request's body; `digest` is of the body as a whole.
+    """
+
+    request_id: str
+    invocation: str
+    turn: int
+    mode: OutputMode
+    model: str
+    digest: str
+    asked: dict[str, Any] = {}
+    sent: dict[str, Any] = {}
+    retry_of: str | None = None
+
+
+class ModelAnswered(Fact, frozen=True, kw_only=True):
+    """
+    A response came to its end. `finish_reason` is as received, or None; `terminal` tells whether a
+    terminal event was seen; `text` is kept for turns that stay in the conversation only.
+    """
+
+    request_id: str
+    invocation: str
+    finish_reason: str | None
+    terminal: bool
+    usage: Usage | None = None
+    served_model: str | None = None
+    calls: tuple[CallMade, ...] = ()
+    text: Payload | None = None
+    digest: str = ""
+
+
+class ModelFailed(Fact, frozen=True, kw_only=True):
+    """A request ended in an error of the transport or of the provider."""
+
+    request_id: str
+    invocation: str
+    cause: Cause
+    retry_after_ms: int | None = None
+    transient: bool = False
+
+
+class ModelInterrupted(Fact, frozen=True, kw_only=True):
+    """The worker that had sent a request was lost before it recorded what came back."""
+
+    request_id: str
+    invocation: str
+
+
+class HistoryCompacted(Fact, frozen=True, kw_only=True):
+    """Older tool rounds were shortened so that the next request fits the context."""
+
+    invocation: str
+    call_ids: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+
+
+# --- Allowance -----------------------------------------------------------------------------------
+
+
+class AllowanceReserved(Fact, frozen=True, kw_only=True):
+    """One extra attempt is spent, before it begins; the envelope's attempt is the one it ends."""
+
+    invocation: str
+    reason: RetryReason
+    next_attempt: int
+    used: int
+    limit: int
+    request_id: str | None = None
+    delay_ms: int | None = None
+
+
+class AllowanceRefunded(Fact, frozen=True, kw_only=True):
+    """A request succeeded and gives back what it had reserved for transport."""
+
+    invocation: str
+    request_id: str
+    count: int
+    used: int
+
+
+class AllowanceExhausted(Fact, frozen=True, kw_only=True):
+    """Automatic recovery ends here, with the cause that it could not get over."""
+
+    invocation: str
+    reason: RetryReason
+    cause: Cause
+
+
+# --- Output --------------------------------------------------------------------------------------
+
+
+class OutputRejected(Fact, frozen=True, kw_only=True):
+    """A candidate was not accepted; it is named by digest and size, never quoted."""
+
+    invocation: str
+    kind: Literal["truncated", "refused", "invalid_json", "wrong_envelope", "schema_violation"]
+    issues: tuple[OutputIssue, ...] = ()
+    digest: str = ""
+    bytes: int = 0
+
+
+class OutputRepairRequested(Fact, frozen=True, kw_only=True):
+    """The overseer is asked to repair a sealed candidate."""
+
+    invocation: str
+    digest: str
+    bytes: int
+
+
+class OutputRepairStarted(Fact, frozen=True, kw_only=True):
+    """The overseer's one request is about to leave."""
+
+    invocation: str
+    model: str
+    request_id: str
+
+
+class OutputRepairSucceeded(Fact, frozen=True, kw_only=True):
+    """The overseer's answer passed the completion protocol."""
+
+    invocation: str
+    model: str
+    request_id: str
+    usage: Usage | None = None
+
+
+class OutputRepairFailed(Fact, frozen=True, kw_only=True):
+    """The overseer could not help; the original error stands."""
+
+    invocation: str
+    reason: Literal[
+        "invocation_failed",
+        "not_completed",
+        "missing_arguments",
+        "oversize",
+        "truncated",
+        "protocol_failed",
+        "interrupted",
+        "candidate_expired",
+    ]
+    request_id: str | None = None
+    usage: Usage | None = None
+
+
+class OutputAccepted(Fact, frozen=True, kw_only=True):
+    """A candidate is the invocation's output; the steps that led to it, and what was coerced."""
+
+    invocation: str
+    digest: str
+    assistant_message: str | None = None
+    steps: tuple[str, ...] = ()
+    coercions: tuple[str, ...] = ()
+
+
+# --- Tools ---------------------------------------------------------------------------------------
+
+
+class ToolRequested(Fact, frozen=True, kw_only=True):
+    """The model called a tool. `key` is what an `idempotent` tool is handed at every execution."""
+
+    call_id: str
+    invocation: str
+    tool: str
+    provider_id: str
+    arguments: Payload
+    effect: EffectClass
+    key: str
+
+
+class ToolApprovalRequested(Fact, frozen=True, kw_only=True):
+    """A person has to allow the call."""
+
+    call_id: str
+
+
+class ToolApproved(Fact, frozen=True, kw_only=True):
+    """A person allowed the call."""
+
+    call_id: str
+
+
+class ToolDenied(Fact, frozen=True, kw_only=True):
+    """A person refused the call; the model is told."""
+
+    call_id: str
+    reason: str = ""
+
+
+class ToolStarted(Fact, frozen=True, kw_only=True):
+    """A tool is about to run (the intent); `execution` counts from 1."""
+
+    call_id: str
+    execution: int
+
+
+class ToolSucceeded(Fact, frozen=True, kw_only=True):
+    """A tool returned."""
+
+    call_id: str
+    result: Payload
+    duration_ms: int | None = None
+
+
+class ToolFailed(Fact, frozen=True, kw_only=True):
+    """A tool did not do its work; the model is told the code and the message."""
+
+    call_id: str
+    code: str
+    message: str
+    duration_ms: int | None = None
+
+
+class ToolOutcomeUnknown(Fact, frozen=True, kw_only=True):
+    """A `write` was started and left no receipt; whether it took effect is open (REC-31)."""
+
+    call_id: str
+    evidence: str
+
+
+class EffectReconciled(Fact, frozen=True, kw_only=True):
+    """An observation or an operator said what became of an unknown effect."""
+
+    call_id: str
+    outcome: Literal["succeeded", "failed", "retry"]
+    by: str
+    result: Payload | None = None
+
+
+# --- People and subagents ------------------------------------------------------------------------
+
+
+class InputRequested(Fact, frozen=True, kw_only=True):
+    """An agent asks the user."""
+
+    request_id: str
+    invocation: str
+    provider_id: str
+    message: str | None = None
+    questions: tuple[dict[str, Any], ...] = ()
+
+
+class InputProvided(Fact, frozen=True, kw_only=True):
+    """The user answered."""
+
+    request_id: str
+    answer: Payload
+
+
+class DecisionRequested(Fact, frozen=True, kw_only=True):
+    """A repair loop asks a person to accept, abort or take over."""
+
+    request_id: str
+    detail: str = ""
+
+
+class DecisionMade(Fact, frozen=True, kw_only=True):
+    """A person decided."""
+
+    request_id: str
+    decision: Literal["accept", "abort", "take_over"]
+    draft: Payload | None = None
+
+
+class SubagentCalled(Fact, frozen=True, kw_only=True):
+    """An invocation called another agent; `invocation` is the new one, and the call's id."""
+
+    invocation: str
+    parent: str
+    agent: str
+    provider_id: str
+    input: Payload
+
+
+class SubagentCompleted(Fact, frozen=True, kw_only=True):
+    """A called agent has its output."""
+
+    invocation: str
+    output: Payload
+    assistant_message: str | None = None
+
+
+class SubagentFailed(Fact, frozen=True, kw_only=True):
+    """A called agent has ended without an output; its caller is told."""
+
+    invocation: str
+    code: str
+    message: str
+
+
+# --- Quality -------------------------------------------------------------------------------------
+
+
+class QualityAssessed(Fact, frozen=True, kw_only=True):
+    """Gates judged a draft."""
+
+    iteration: int
+    draft: str
+    passed: bool
+    score: float
+    quality: Payload
+
+
+class QualityFailed(Fact, frozen=True, kw_only=True):
+    """A draft did not pass; the repair orchestrator takes over."""
+
+    iteration: int
+    gate: str
+
+
+class RepairRoundStarted(Fact, frozen=True, kw_only=True):
+    """A level is applied, at an estimated cost."""
+
+    iteration: int
+    level: int
+    trigger: str
+    estimate_usd: float
+
+
+class RepairActionApplied(Fact, frozen=True, kw_only=True):
+    """One edit or rewrite of a round, with what it replaced."""
+
+    iteration: int
+    kind: str
+    line: int | None = None
+    before: Payload | None = None
+    after: Payload | None = None
+
+
+class RepairActionSkipped(Fact, frozen=True, kw_only=True):
+    """One edit that was not applied, and why."""
+
+    iteration: int
+    kind: str
+    because: str
+    line: int | None = None
+
+
+class RepairLevelPassedOver(Fact, frozen=True, kw_only=True):
+    """A level had nothing to act on; no round is spent."""
+
+    iteration: int
+    level: int
+    because: str
+
+
+class RepairRoundCompleted(Fact, frozen=True, kw_only=True):
+    """A round is over: scores before and after, and what it cost (None: unknown)."""
+
+    iteration: int
+    level: int
+    score_before: float
+    score_after: float
+    cost_usd: float | None = None
+
+
+class RepairEnded(Fact, frozen=True, kw_only=True):
+    """The loop is over."""
+
+    outcome: Literal["passed", "exhausted", "halted", "accepted", "taken_over", "aborted"]
+    halt_reason: Literal["rounds", "budget", "level_5_failed", "no_action"] | None = None
+
+
+class ReviewReceived(Fact, frozen=True, kw_only=True):
+    """An independent review of the draft with that digest."""
+
+    draft: str
+    verdict: Literal["approved", "approved_with_minor_suggestions", "rejected"]
+    review: Payload
+
+
+class HandedOver(Fact, frozen=True, kw_only=True):
+    """The artifact left the loop."""
+
+    completion_status: Literal["DONE", "DONE_WITH_CONCERNS", "BLOCKED", "NEEDS_INPUT"]
+    draft: str
+
+
+FACTS: dict[str, type[Fact]] = {kind.__name__: kind for kind in Fact.__subclasses__()}
+"""Every fact by its stable tag."""

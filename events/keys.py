@@ -1,0 +1,65 @@
+"""
+Every Redis key that mulligan uses, and nothing else that names one.
+
+All keys of a run share the hash tag of its partition, so that they share a slot in Redis Cluster
+and one script may touch them together.
+"""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+
+PREFIX = "mulligan"
+
+
+def partition_of(run: str, partitions: int) -> int:
+    """The partition of a run: CRC-16 of its id (XModem, as Redis Cluster) modulo their number."""
+    return crc_hqx(run.encode(), 0) % partitions
+
+
+def partitions_key() -> str:
+    """The number of partitions of this server, stored once and fixed."""
+    return f"{PREFIX}:partitions"
+
+
+class Keys:
+    """The keys of one partition."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self._at = f"{PREFIX}:{{{partition}}}"
+        self.feed = f"{self._at}:feed"
+        """stream: one reference an append (run, last version, count)"""
+        self.due = f"{self._at}:due"
+        """sorted set: task → server milliseconds at which someone has to look at it"""
+        self.tasks = f"{self._at}:tasks"
+        """hash: task → state, token, last operation, inbox, claims"""
+        self.runs = f"{self._at}:runs"
+        """hash: run → version, state, digest of the input, last operations"""
+        self.meta = f"{self._at}:meta"
+        """hash: the feed's floor"""
+
+    def run(self, run: str) -> str:
+        """stream: the run's events, ids `<version>-0`"""
+        return f"{self._at}:r:{run}"
+
+    def payload(self, run: str, digest: str) -> str:
+        """string: a large value of the run"""
+        return f"{self._at}:b:{run}:{digest}"
+
+    def snapshot(self, run: str) -> str:
+        """string: the run's folded state at a version"""
+        return f"{self._at}:snap:{run}"
+
+    def rows(self, projection: str) -> str:
+        """hash: run → the projection's row"""
+        return f"{self._at}:rows:{projection}"
+
+    def checkpoint(self, projection: str) -> str:
+        """string: the last feed entry that the projection's rows contain"""
+        return f"{self._at}:cp:{projection}"
+
+
+def queue_key(queue: str, priority: int) -> str:
+    """list: messages of a Dramatiq queue, one list a priority (not tied to a partition)"""
+    return f"{PREFIX}:q:{queue}:{priority}"

@@ -1,0 +1,287 @@
+"""
+The port to the log: one way to write, leases on tasks, and reads.
+
+What each call promises stands here; `../tests/contract/` holds every implementation to it. The
+log's rules, with the failures that each closes, are told in `docs/log.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from mulligan.events.envelope import Envelope, NewEvent
+
+MAX_EVENTS_PER_APPEND = 1_000
+"""Lua's `unpack` fails at 8,000, and 50,000 block the server for half a second."""
+
+MAX_CLAIMS = 5
+"""Leases of one task lost in a row before it counts as poison."""
+
+RunPhase = Literal["open", "cancelling", "closed", "archived"]
+
+
+# --- Who writes ----------------------------------------------------------------------------------
+
+
+class AsNew(msgspec.Struct, frozen=True):
+    """The first append of a run. `digest` is of what makes two requests the same request."""
+
+    digest: str
+
+
+class ByTask(msgspec.Struct, frozen=True):
+    """
+    The holder of a task's lease. `previous_op` is the task's last operation as the holder knows it,
+    `inbox` the count of wake-ups it has read. An `intent` (something in the world follows) and a
+    release are refused when the inbox has moved on.
+    """
+
+    task: str
+    token: str
+    previous_op: str
+    inbox: int
+    intent: bool = False
+
+
+class ByVersion(msgspec.Struct, frozen=True):
+    """A person who has seen the run at `version`."""
+
+    version: int
+
+
+class AsFact(msgspec.Struct, frozen=True):
+    """
+    Something that is true whoever says it, about `key` (`cancel`, a request id, a call id). A
+    `receipt` (what a running tool came to) is taken even when the run has ended.
+    """
+
+    key: str
+    receipt: bool = False
+
+
+Writer = AsNew | ByTask | ByVersion | AsFact
+
+
+# --- What happens to tasks -----------------------------------------------------------------------
+
+
+class Move(msgspec.Struct, frozen=True):
+    """
+    What an append does to a task: `ready` creates it, `wake` tells it that something arrived,
+    `keep` renews the writer's own lease for `delay_ms`; `timer` (due after `delay_ms`), `wait` and
+    `end` release the writer's own.
+    """
+
+    task: str
+    to: Literal["ready", "wake", "keep", "timer", "wait", "end"]
+    delay_ms: int = 0
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One atomic step of a run: events, and what they do to tasks and to the run's phase.
+
+    `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
+    repeated call is recognised by it.
+    """
+
+    run: str
+    op: str
+    writer: Writer
+    events: tuple[NewEvent, ...]
+    moves: tuple[Move, ...] = ()
+    phase: Literal["cancelling", "closed"] | None = None
+    causation: str | None = None
+    correlation: str | None = None
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """
+    What became of an append: the run's version after it, the server's time, the events as stored
+    (large payloads moved out; empty for a repeated call, whose events the log already holds).
+    """
+
+    version: int
+    now_ms: int
+    events: tuple[Envelope, ...]
+    repeated: bool = False
+
+
+# --- Leases --------------------------------------------------------------------------------------
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A lease on a task: the run's version and phase, the task's last operation, its inbox, how many
+    leases in a row were lost before this one, the server's time; `poison` beyond `MAX_CLAIMS`.
+    """
+
+    task: str
+    token: str
+    version: int
+    phase: RunPhase
+    op: str
+    inbox: int
+    claims: int
+    now_ms: int
+    poison: bool = False
+
+
+class NotClaimed(msgspec.Struct, frozen=True):
+    """Nothing to do: the task or its run is gone, it waits, another works it, or it is early."""
+
+    reason: Literal["GONE", "IDLE", "BUSY", "EARLY"]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A lease to renew."""
+
+    run: str
+    task: str
+    token: str
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """A lease that goes on: the task's inbox and the run's phase now."""
+
+    inbox: int
+    phase: RunPhase
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """Tasks that are due, and the server's milliseconds until the next one is (None: none)."""
+
+    tasks: tuple[str, ...]
+    next_in_ms: int | None
+
+
+# --- Reads ---------------------------------------------------------------------------------------
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A run in the index: its version, its phase, and the digest it was requested with."""
+
+    version: int
+    phase: RunPhase
+    digest: str
+
+
+class FeedEntry(msgspec.Struct, frozen=True):
+    """A reference to an append: events `version - count + 1` to `version` of `run`."""
+
+    id: str
+    run: str
+    version: int
+    count: int
+
+
+class EventStore(Protocol):
+    """
+    The log. Safe for use by threads. Any call may raise `StoreUnavailable`: no answer came; what
+    it asked for may have been done, and asking again with the same arguments is safe.
+    """
+
+    def append(self, append: Append) -> Appended:
+        """
+        Add events, all or none. The repeated-call check comes first, then:
+
+        Raises:
+            RunExists: `AsNew`, and the run exists with another digest (with the same digest the
+                call counts as repeated).
+            RunClosed: the run has ended, or is cancelling and the writer is not its own task.
+            LeaseFenced: `ByTask`, and the task is held under another token, or is gone.
+            OperationStale: `ByTask`, and the task's last operation is another.
+            InboxMoved: `ByTask`, intent or release, and the inbox has moved on.
+            VersionConflict: `ByVersion`, and the run is at another version.
+            RunUnknown: there is no such run.
+            StoreFull: the server has no memory for new work (renewals and receipts go on).
+            ValueError: no events, more than `MAX_EVENTS_PER_APPEND`, or a release of a task that
+                is not the writer's own.
+        """
+        ...
+
+    def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
+        """Take the lease on a task that is ready, or whose lease or timer has run out."""
+        ...
+
+    def renew(self, held: Sequence[Held], lease_ms: int) -> Mapping[str, Renewed | None]:
+        """Renew leases, by task; None: lost. One call a partition, however many there are."""
+        ...
+
+    def give_back(self, held: Held) -> bool:
+        """Hand a lease back unworked, to be taken at once; whether it was still held."""
+        ...
+
+    def sweep(self, *, limit: int = 500, resend_ms: int = 2_000) -> Swept:
+        """
+        Make ready what is due: leases that ran out, timers that fired. Each is answered once per
+        `resend_ms` until someone claims it. A token is kept: its holder may append until then.
+        """
+        ...
+
+    def read(self, run: str, after: int = 0, *, limit: int | None = None) -> list[Envelope]:
+        """The run's events above version `after`, in order; empty if there are none."""
+        ...
+
+    def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
+        """As `read`, but wait up to `wait_ms` for the first one."""
+        ...
+
+    def row(self, run: str) -> Row | None:
+        """The run's place in the index, or None."""
+        ...
+
+    def runs(self) -> Iterator[tuple[str, Row]]:
+        """Every run of the index, in no order; each at least once while it stays."""
+        ...
+
+    def payload(self, run: str, digest: str) -> bytes:
+        """
+        The canonical JSON of a large value.
+
+        Raises:
+            EventUnreadable: it is not there, or not what its digest says.
+        """
+        ...
+
+    def feed(
+        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
+    ) -> list[FeedEntry]:
+        """References of a partition's appends after the feed id `after`, oldest first."""
+        ...
+
+    def partitions(self) -> int:
+        """How many partitions this server has."""
+        ...
+
+    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
+        """A projection's checkpoint (`"0"`: none yet) and its rows."""
+        ...
+
+    def commit_rows(
+        self,
+        projection: str,
+        partition: int,
+        *,
+        expected: str,
+        checkpoint: str,
+        rows: Mapping[str, bytes],
+    ) -> bool:
+        """Set rows and checkpoint together, if the checkpoint still is `expected`."""
+        ...
+
+    def check(self) -> list[str]:
+        """
+        What a person should know about how the server is set up (no append-only file, …).
+
+        Raises:
+            StoreUnfit: the server evicts keys, or is too old.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,54 @@
+"""
+Task ids: the unit of work and of leases, named so that the id alone says who works it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+TaskKind = Literal["run", "node", "subagent", "overseer", "repair"]
+
+_KINDS: dict[str, TaskKind] = {"n": "node", "s": "subagent", "o": "overseer", "q": "repair"}
+
+
+def run_task(run: str) -> str:
+    """The run's own task, which alone takes graph decisions."""
+    return f"{run}/"
+
+
+def node_task(run: str, node: str) -> str:
+    """The task of a node's instance."""
+    return f"{run}/n:{node}"
+
+
+def subagent_task(run: str, invocation: str) -> str:
+    """The task of a called agent's invocation."""
+    return f"{run}/s:{invocation}"
+
+
+def overseer_task(run: str, invocation: str, attempt: int) -> str:
+    """The task of the one repair of an attempt's output."""
+    return f"{run}/o:{invocation}.{attempt}"
+
+
+def repair_task(run: str, node: str) -> str:
+    """The task of a node's repair loop."""
+    return f"{run}/q:{node}"
+
+
+def parse_task(task: str) -> tuple[str, TaskKind, str]:
+    """
+    Return a task's run, kind, and what it is about (empty for the run's own).
+
+    Raises:
+        ValueError: not a task id.
+    """
+    run, slash, rest = task.partition("/")
+    if not slash or not run:
+        raise ValueError(f"not a task id: {task!r}")
+    if not rest:
+        return run, "run", ""
+    kind, colon, subject = rest.partition(":")
+    if not colon or kind not in _KINDS:
+        raise ValueError(f"not a task id: {task!r}")
+    return run, _KINDS[kind], subject
