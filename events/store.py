@@ -82,7 +82,8 @@ class Move(msgspec.Struct, frozen=True):
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """
-    One atomic step of a run: events, and what they do to tasks and to the run's phase.
+    One atomic step of a run: events, and what they do to tasks and to the run's phase. A task that
+    was woken for nothing releases itself with no event at all.
 
     `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
     repeated call is recognised by it.
@@ -198,8 +199,8 @@ class EventStore(Protocol):
             VersionConflict: `ByVersion`, and the run is at another version.
             RunUnknown: there is no such run.
             StoreFull: the server has no memory for new work (renewals and receipts go on).
-            ValueError: no events, more than `MAX_EVENTS_PER_APPEND`, or a release of a task that
-                is not the writer's own.
+            ValueError: neither events nor moves, more than `MAX_EVENTS_PER_APPEND` events, or a
+                release of a task that is not the writer's own.
         """
         ...
 
@@ -257,8 +258,14 @@ class EventStore(Protocol):
         """How many partitions this server has."""
         ...
 
-    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
-        """A projection's checkpoint (`"0"`: none yet) and its rows."""
+    def checkpoint(self, projection: str, partition: int) -> str:
+        """The last feed entry that a projection's rows contain; `"0"`: none yet."""
+        ...
+
+    def rows(
+        self, projection: str, partition: int, runs: Sequence[str] | None = None
+    ) -> dict[str, bytes]:
+        """A projection's rows by run: all of a partition, or those of `runs` that exist."""
         ...
 
     def commit_rows(

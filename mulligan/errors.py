@@ -4,8 +4,10 @@ Every error that mulligan raises.
     MulliganError
     ├── InvalidInput                 what a person or program handed in can't be used (exit 2)
     │   ├── WorkflowInvalid          a workflow definition; carries every problem, with its line
+    │   ├── ExpressionFailed         a condition or placeholder can't be worked out from the values
     │   └── RunExists                the run id is taken by a run with another input
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
+    │   ├── CodeMissing              this worker lacks the code that a run's plan names
     │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
     │   ├── StoreFull                the server is out of memory for new work
     │   └── StoreUnfit               the server evicts keys, or runs a version that can't work
@@ -15,6 +17,7 @@ Every error that mulligan raises.
     │   ├── OperationStale           STALE: the task's last operation is not the one named
     │   ├── InboxMoved               DIRTY: something arrived for the task; read it and decide again
     │   └── RunClosed                CLOSED: the run has ended, or is being cancelled
+    ├── ToolError                    raised by a tool's author: a failed call with a code of its own
     ├── RunUnknown                   no run of that id (exit 2)
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
@@ -29,8 +32,10 @@ from collections.abc import Sequence
 
 __all__ = [
     "AppendRefused",
+    "CodeMissing",
     "EnvironmentUnfit",
     "EventUnreadable",
+    "ExpressionFailed",
     "InboxMoved",
     "InvalidInput",
     "LeaseFenced",
@@ -42,6 +47,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "StoreUnfit",
+    "ToolError",
     "VerificationFailed",
     "VersionConflict",
     "WorkflowInvalid",
@@ -69,6 +75,15 @@ class WorkflowInvalid(InvalidInput):
         super().__init__("\n".join(self.problems))
 
 
+class ExpressionFailed(InvalidInput):
+    """A condition, placeholder or `for_each` can't be worked out from the values the run has."""
+
+    def __init__(self, expression: str, detail: str) -> None:
+        self.expression = expression
+        self.detail = detail
+        super().__init__(f"{expression[:80]!r} can't be worked out: {detail}")
+
+
 class RunExists(InvalidInput):
     """The run id is taken: the same id with the same input would have been the same run."""
 
@@ -91,6 +106,10 @@ class EnvironmentUnfit(MulliganError):
     exit_code = 5
 
 
+class CodeMissing(EnvironmentUnfit):
+    """The code that a run's plan names is not here, or is another version of it."""
+
+
 class StoreUnavailable(EnvironmentUnfit):
     """The server gave no answer; whether the call took effect is open, and repeating it is safe."""
 
@@ -101,6 +120,18 @@ class StoreFull(EnvironmentUnfit):
 
 class StoreUnfit(EnvironmentUnfit):
     """The server is not set up for a log."""
+
+
+class ToolError(MulliganError):
+    """
+    Raised by a tool to fail with a code of its own, such as `page_in_use`.
+
+    The model reads code and message as the call's result.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class AppendRefused(MulliganError):
@@ -124,7 +155,11 @@ class OperationStale(AppendRefused):
 
 
 class InboxMoved(AppendRefused):
-    """A fact arrived between decision and append; the writer reads it and decides again."""
+    """A fact arrived between decision and append; `inbox` is the task's count of them now."""
+
+    def __init__(self, run: str, detail: str, *, inbox: int) -> None:
+        self.inbox = inbox
+        super().__init__(run, detail)
 
 
 class RunClosed(AppendRefused):

@@ -1,0 +1,115 @@
+"""
+Folded runs, one a process: shared by all tasks of a run that this process works.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from mulligan.events.envelope import Envelope
+from mulligan.events.payload import Payload
+from mulligan.events.store import Appended, EventStore
+from mulligan.projections.run import evolve
+from mulligan.projections.state import RunState
+
+MAX_RUNS = 1_000
+MAX_VALUES = 1_000
+
+
+class Fold:
+    """A run's state in this process, taken forward as the log grows; safe for use by threads."""
+
+    def __init__(self, run: str, store: EventStore) -> None:
+        self.run = run
+        self._store = store
+        self._lock = threading.Lock()
+        self._state = RunState(run=run)
+
+    def branch(self) -> RunState:
+        """The state as it is known here, to decide on."""
+        with self._lock:
+            return self._state.branch()
+
+    @property
+    def code_path(self) -> tuple[str, ...]:
+        """The folders beside which the workflow's own modules are found."""
+        return self._state.plan.code_path if self._state.plan is not None else ()
+
+    def reach(self, version: int) -> None:
+        """Read what is missing up to `version`, if anything is."""
+        with self._lock:
+            if self._state.version < version:
+                self._read()
+
+    def catch_up(self) -> None:
+        """Read whatever is new."""
+        with self._lock:
+            self._read()
+
+    def take(self, appended: Appended) -> None:
+        """Take the events of an append of ours; what others added before them is read first."""
+        with self._lock:
+            if self._state.version == appended.version - len(appended.events):
+                self._evolve(appended.events)
+            elif self._state.version < appended.version:
+                self._read()
+
+    def _read(self) -> None:
+        # The last known event is read again: if it is not there any more, or another, the server
+        # was set back behind our back, and nothing known here counts.
+        known = self._state.version
+        events = self._store.read(self.run, after=max(known - 1, 0))
+        if known and (not events or events[0].id != self._state.last_event):
+            self._state = RunState(run=self.run)
+            events = self._store.read(self.run)
+        self._evolve(event for event in events if event.version > self._state.version)
+
+    def _evolve(self, events: Iterable[Envelope]) -> None:
+        for event in events:
+            evolve(self._state, event)
+
+
+class RunCache:
+    """The folds of a process, the least recently used dropped first."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._folds: OrderedDict[str, Fold] = OrderedDict()
+        self._values: OrderedDict[str, Any] = OrderedDict()
+
+    def fold(self, run: str) -> Fold:
+        """The fold of a run; a new one starts from nothing."""
+        with self._lock:
+            fold = self._folds.get(run)
+            if fold is None:
+                fold = self._folds[run] = Fold(run, self._store)
+                if len(self._folds) > MAX_RUNS:
+                    self._folds.popitem(last=False)
+            self._folds.move_to_end(run)
+            return fold
+
+    def forget(self, run: str) -> None:
+        """Drop the fold of a run that has ended."""
+        with self._lock:
+            self._folds.pop(run, None)
+
+    def value(self, run: str, payload: Payload) -> Any:
+        """The value of a payload; looked up by its digest where it is not inline."""
+        if payload.inline:
+            return payload.value
+        with self._lock:
+            if payload.digest in self._values:
+                self._values.move_to_end(payload.digest)
+                return self._values[payload.digest]
+        value = msgspec.json.decode(self._store.payload(run, payload.digest))
+        with self._lock:
+            self._values[payload.digest] = value
+            if len(self._values) > MAX_VALUES:
+                self._values.popitem(last=False)
+        return value

@@ -1,0 +1,141 @@
+"""
+A claimed task, worked in this thread until it is released or lost.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from mulligan.actors.crash_points import reach
+from mulligan.actors.perform import perform
+from mulligan.actors.transact import mint, repeat, transact
+from mulligan.decisions.decision import Effect, Outcome
+from mulligan.decisions.parking import parked
+from mulligan.decisions.reactions import reactions
+from mulligan.errors import AppendRefused, MulliganError, RunUnknown, StoreFull, StoreUnavailable
+from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
+from mulligan.events.tasks import parse_task
+
+if TYPE_CHECKING:
+    from mulligan.actors.leases import Lease
+    from mulligan.actors.runtime import Runtime
+
+_log = structlog.get_logger(__name__)
+
+
+def work(runtime: Runtime, task: str) -> None:
+    """
+    Claim a task and work it. Whatever a message said, the log decides: one that is early, doubled
+    or stale finds nothing to claim.
+    """
+    run, _, _ = parse_task(task)
+    token = mint()
+    sent_s = time.monotonic()
+    claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
+    if isinstance(claimed, NotClaimed):
+        return
+    reach("task.claimed")
+    with (
+        structlog.contextvars.bound_contextvars(run=run, task=task),
+        runtime.leases.hold(Held(run, task, token), claimed.inbox, claimed.phase, sent_s) as lease,
+    ):
+        Session(runtime, run, claimed, lease).go_on()
+
+
+class Session:
+    """What a worker knows of the task it holds; `transact` keeps it in step with the log."""
+
+    def __init__(self, runtime: Runtime, run: str, claimed: Claimed, lease: Lease) -> None:
+        self.runtime = runtime
+        self.run = run
+        self.task = claimed.task
+        self.token = claimed.token
+        self.previous_op = claimed.op
+        self.inbox = claimed.inbox
+        self.lease = lease
+        self.poison = claimed.poison
+        self.fold = runtime.cache.fold(run)
+        self._version = claimed.version
+        self._server_ms = claimed.now_ms
+        self._claimed_s = time.monotonic()
+
+    @property
+    def draining(self) -> bool:
+        """Whether this process is about to end: what is under way is recorded, no more begun."""
+        return self.runtime.draining
+
+    def code_of(self, effect: Effect) -> Any:
+        """
+        The tool or function that an effect needs.
+
+        Raises:
+            CodeMissing: it is not here as the plan knew it.
+        """
+        return self.runtime.code.of(effect, self.fold.code_path)
+
+    def now_ms(self) -> int:
+        """The server's clock, carried on by ours since the claim."""
+        return self._server_ms + int((time.monotonic() - self._claimed_s) * 1000)
+
+    def go_on(self) -> None:
+        """Decide and do, one thing at a time, until the task is released, lost or parked."""
+        try:
+            self.fold.reach(self._version)
+            if self.poison:
+                self._park("its workers were lost again and again while they worked on it")
+            else:
+                self._loop()
+        except (StoreUnavailable, StoreFull) as error:
+            _log.warning("task_left", reason=type(error).__name__)
+        except Exception as error:  # what no decision names parks the run instead of looping
+            _log.exception("task_parked")
+            self._park(_named(error))
+
+    def _loop(self) -> None:
+        outcome: Outcome | None = None
+        while True:
+            if self.draining and outcome is None:
+                self.runtime.store.give_back(Held(self.run, self.task, self.token))
+                return
+            decision = transact(self, outcome)
+            if decision is None or decision.release is not None:
+                break
+            outcome = None
+            if decision.effect is not None:
+                if not self.lease.may_start():
+                    return
+                outcome = perform(self, decision.effect)
+        if decision is not None and decision.phase == "closed":
+            self.runtime.cache.forget(self.run)
+
+    def _park(self, detail: str) -> None:
+        """Append the parking event and wait for an operator; silently if the task is lost."""
+        try:
+            self.fold.catch_up()
+            state = self.fold.branch()
+            events = parked(state, self.task, detail)
+            own = reactions(state, events, self.task)
+            writer = ByTask(self.task, self.token, self.previous_op, self.inbox)
+            append = Append(
+                run=self.run,
+                op=mint(),
+                writer=writer,
+                events=events,
+                moves=(*own, Move(self.task, "wait")),
+                causation=state.last_event or None,
+                correlation=state.correlation,
+            )
+            repeat(self.runtime, append, self.lease)
+            self.runtime.send_hints(append.moves)
+        except (AppendRefused, RunUnknown, StoreUnavailable, StoreFull) as refused:
+            _log.warning("not_parked", reason=type(refused).__name__)
+
+
+def _named(error: Exception) -> str:
+    """An error in words that are ours: a message of our own, else the name of its class."""
+    if isinstance(error, MulliganError):
+        return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__} in the worker; its log has the stack"

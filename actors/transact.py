@@ -1,0 +1,152 @@
+"""
+The one loop that writes to a run on behalf of a task: load, decide, append.
+
+    1. load     the shared fold, at least up to what the claim saw
+    2. decide   pure; several steps, one append
+    3. append   under the lease's token; the very same bytes again when no answer came
+    4. refused  inbox moved: read what came, decide again (the only place that does)
+                lease lost, run closed: stop in silence; a tool's receipt is handed in as a fact
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from mulligan.actors.crash_points import reach
+from mulligan.decisions import people
+from mulligan.decisions.decision import Context, Decision, Outcome, ToolOutcome
+from mulligan.decisions.effects import receipt
+from mulligan.decisions.task import decide
+from mulligan.errors import (
+    AppendRefused,
+    InboxMoved,
+    LeaseFenced,
+    OperationStale,
+    RunClosed,
+    RunUnknown,
+    StoreFull,
+    StoreUnavailable,
+)
+from mulligan.events.envelope import NewEvent
+from mulligan.events.ids import node_of_invocation
+from mulligan.events.payload import Payload
+from mulligan.events.store import Append, Appended, ByTask
+
+if TYPE_CHECKING:
+    from mulligan.actors.runtime import Runtime
+    from mulligan.actors.session import Session
+
+MAX_DECISIONS = 50
+"""Decisions in a row that the inbox may overtake before the task is given back."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""Between two tries of an append that got no answer."""
+
+_log = structlog.get_logger(__name__)
+
+
+def mint() -> str:
+    """A fresh random name for an operation or a lease: 96 bits, no counter to be set back."""
+    return secrets.token_urlsafe(12)
+
+
+def transact(session: Session, outcome: Outcome | None) -> Decision | None:
+    """
+    Decide and append once. None: the task is not ours to go on with, or is given back.
+    """
+    runtime, fold = session.runtime, session.fold
+    for _ in range(MAX_DECISIONS):
+        state = fold.branch()
+        record_only = session.draining
+        decision = decide(state, session.task, _context(session), outcome, record_only=record_only)
+        if not decision.events and not decision.moves:
+            return decision
+        if decision.effect is not None:
+            session.code_of(decision.effect)  # what can't be done here is not announced either
+        append = _append(session, decision, state.last_event, state.correlation)
+        try:
+            appended = repeat(runtime, append, session.lease)
+        except InboxMoved as moved:
+            session.inbox = moved.inbox
+            fold.catch_up()
+            continue
+        except (LeaseFenced, OperationStale, RunClosed, RunUnknown):
+            _hand_in(session, outcome)
+            return None
+        fold.take(appended)
+        session.previous_op = append.op
+        runtime.send_hints(decision.moves)
+        reach("append.after")
+        return decision
+    return None
+
+
+def _context(session: Session) -> Context:
+    def value_of(payload: Payload) -> Any:
+        return session.runtime.cache.value(session.run, payload)
+
+    return Context(session.now_ms(), value_of, session.runtime.provider.prepare)
+
+
+def _append(
+    session: Session, decision: Decision, last_event: str, correlation: str | None
+) -> Append:
+    writer = ByTask(
+        task=session.task,
+        token=session.token,
+        previous_op=session.previous_op,
+        inbox=session.inbox,
+        intent=decision.effect is not None,
+    )
+    return Append(
+        run=session.run,
+        op=mint(),
+        writer=writer,
+        events=decision.events,
+        moves=decision.moves,
+        phase=decision.phase,
+        causation=last_event or None,
+        correlation=correlation,
+    )
+
+
+def repeat(runtime: Runtime, append: Append, lease: Any = None) -> Appended:
+    """
+    Append; as long as no answer comes, hand in the very same bytes again.
+
+    Raises:
+        AppendRefused: the log did not take it.
+        StoreUnavailable, StoreFull: no answer, and the lease has run out meanwhile (without a
+            lease: the first failure).
+    """
+    pause_s = FIRST_PAUSE_S
+    while True:
+        reach("append.before")
+        try:
+            return runtime.store.append(append)
+        except (StoreUnavailable, StoreFull) as error:
+            if lease is None or lease.lost:
+                raise
+            _log.warning("append_repeated", run=append.run, error=type(error).__name__)
+        threading.Event().wait(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+def _hand_in(session: Session, outcome: Outcome | None) -> None:
+    """What a tool came to is true whoever holds the lease now: a fact, folded by its call's id."""
+    if not isinstance(outcome, ToolOutcome):
+        return
+    session.fold.catch_up()
+    state = session.fold.branch()
+    node = node_of_invocation(outcome.call_id)
+    late = people.receipt(state, mint(), NewEvent(receipt(outcome), node=node), outcome.call_id)
+    try:
+        repeat(session.runtime, late)
+    except (AppendRefused, RunUnknown) as refused:
+        _log.info("late_receipt_ignored", run=session.run, reason=type(refused).__name__)
+        return
+    session.runtime.send_hints(late.moves)

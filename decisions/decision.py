@@ -1,0 +1,116 @@
+"""
+The vocabulary of decisions: what comes in, and what goes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import Cause
+from mulligan.events.payload import Payload
+from mulligan.events.store import Move
+from mulligan.providers.port import Answer, Failure, ModelRequest, Prepared
+from mulligan.schemas.plan import FunctionPlan, ToolSpec
+
+# --- In ------------------------------------------------------------------------------------------
+
+
+class Context(msgspec.Struct, frozen=True):
+    """
+    What a decision may ask about the world besides the state: the server's time, the value behind
+    a payload (content-addressed, so the same whenever it is read), and how a request would leave.
+    """
+
+    now_ms: int
+    value_of: Callable[[Payload], Any]
+    prepare: Callable[[ModelRequest], Prepared]
+
+
+class ModelOutcome(msgspec.Struct, frozen=True):
+    """What came of a request."""
+
+    request_id: str
+    result: Answer | Failure
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a tool: a result, or a typed error; `unknown`: it may have taken effect."""
+
+    call_id: str
+    result: Payload | None = None
+    error: Cause | None = None
+    unknown: bool = False
+    duration_ms: int
+
+
+class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a function node's call: an output, or an error."""
+
+    node: str
+    output: Payload | None = None
+    error: Cause | None = None
+
+
+Outcome = ModelOutcome | ToolOutcome | FunctionOutcome
+
+# --- Out -----------------------------------------------------------------------------------------
+
+
+class AskModel(msgspec.Struct, frozen=True):
+    """Send this request, once."""
+
+    prepared: Prepared
+
+
+class RunTool(msgspec.Struct, frozen=True):
+    """Run this tool, once, handing it the key."""
+
+    call_id: str
+    spec: ToolSpec
+    arguments: Any
+    key: str
+
+
+class CallFunction(msgspec.Struct, frozen=True):
+    """Call this function, once."""
+
+    node: str
+    plan: FunctionPlan
+    arguments: dict[str, Any]
+
+
+Effect = AskModel | RunTool | CallFunction
+"""The one thing in the world that follows a decision; its intent is among the events."""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """The task is left: it ends, waits to be woken, or comes back after `delay_ms`."""
+
+    to: Literal["end", "wait", "timer"]
+    delay_ms: int = 0
+
+
+class Step(msgspec.Struct, frozen=True):
+    """
+    One step of a decision: events, then an effect or a release. With neither, the next step is
+    taken on the state that the events lead to.
+    """
+
+    events: tuple[NewEvent, ...] = ()
+    effect: Effect | None = None
+    release: Release | None = None
+    phase: Literal["cancelling", "closed"] | None = None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """A whole decision: what to append in one piece, and what to do after it."""
+
+    events: tuple[NewEvent, ...]
+    moves: tuple[Move, ...]
+    effect: Effect | None
+    release: Release | None
+    phase: Literal["cancelling", "closed"] | None

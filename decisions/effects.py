@@ -1,0 +1,83 @@
+"""
+Tool calls: which one comes next, and what to make of one that left no receipt (REC-31).
+"""
+
+from __future__ import annotations
+
+from mulligan.decisions.decision import Context, RunTool, Step, ToolOutcome
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import (
+    Fact,
+    NodePaused,
+    ToolFailed,
+    ToolOutcomeUnknown,
+    ToolStarted,
+    ToolSucceeded,
+)
+from mulligan.events.ids import node_of_invocation
+from mulligan.projections.state import Call, Invocation, RunState
+
+
+def next_call(state: RunState, invocation: Invocation, context: Context) -> Step | None:
+    """
+    The next tool call of the invocation to run, one after another in the order they were made.
+
+    Whoever asks holds the invocation's lease and runs nothing: a call that has started and has no
+    result was left by a lost worker. A `read` or `idempotent` one is run again, with the same key;
+    a `write` is never repeated on its own.
+    """
+    for call in invocation.calls.values():
+        if call.effect is None:
+            continue
+        if call.status == "started" and call.effect == "write":
+            return _lost(invocation, call)
+        if call.status == "unknown":
+            return Step((_reconcile(invocation, call),))
+        if call.status in ("requested", "started"):
+            return _start(state, invocation, call, context)
+    return None
+
+
+def receipt(outcome: ToolOutcome) -> Fact:
+    """The fact that says what came of a tool; a `write` that timed out may still take effect."""
+    if outcome.unknown:
+        evidence = outcome.error.message if outcome.error else "no result"
+        return ToolOutcomeUnknown(call_id=outcome.call_id, evidence=evidence)
+    if outcome.error is not None:
+        return ToolFailed(
+            call_id=outcome.call_id,
+            code=outcome.error.kind,
+            message=outcome.error.message,
+            duration_ms=outcome.duration_ms,
+        )
+    assert outcome.result is not None
+    return ToolSucceeded(
+        call_id=outcome.call_id, result=outcome.result, duration_ms=outcome.duration_ms
+    )
+
+
+def _start(state: RunState, invocation: Invocation, call: Call, context: Context) -> Step:
+    spec = state.tool_of(invocation, call.name)
+    assert spec is not None
+    started = ToolStarted(call_id=call.id, execution=call.executions + 1)
+    effect = RunTool(call.id, spec, context.value_of(call.arguments), call.key)
+    return Step((_event(invocation, started),), effect=effect)
+
+
+def _lost(invocation: Invocation, call: Call) -> Step:
+    evidence = "its worker was lost after the start was recorded and before a result was"
+    unknown = ToolOutcomeUnknown(call_id=call.id, evidence=evidence)
+    return Step((_event(invocation, unknown), _reconcile(invocation, call)))
+
+
+def _reconcile(invocation: Invocation, call: Call) -> NewEvent:
+    paused = NodePaused(
+        reason="reconciliation_required",
+        invocation=invocation.id,
+        detail=f"{call.name} ({call.id}) may or may not have taken effect",
+    )
+    return _event(invocation, paused)
+
+
+def _event(invocation: Invocation, fact: Fact) -> NewEvent:
+    return NewEvent(fact, node=node_of_invocation(invocation.id), attempt=invocation.attempt)

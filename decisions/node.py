@@ -1,0 +1,123 @@
+"""
+A node's own steps: its start, its agent's turns or its function's call, its end.
+"""
+
+from __future__ import annotations
+
+from mulligan.decisions import invocation, scope
+from mulligan.decisions.decision import (
+    CallFunction,
+    Context,
+    FunctionOutcome,
+    Outcome,
+    Release,
+    Step,
+)
+from mulligan.errors import ExpressionFailed
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import (
+    Fact,
+    NodeCancelled,
+    NodeCompleted,
+    NodeFailed,
+    NodePaused,
+    NodeStarted,
+    TimerFired,
+    TimerSet,
+)
+from mulligan.projections.state import Node, RunState
+from mulligan.schemas.plan import FunctionPlan, RetryPlan
+
+
+def work(state: RunState, node: Node, context: Context, outcome: Outcome | None) -> Step:
+    """The next step of a node that is ready, running, retrying or paused."""
+    if node.status == "ready" and state.failed_node is not None:
+        return _one(node, NodeCancelled())
+    if isinstance(outcome, FunctionOutcome):
+        return _returned(state, node, outcome)
+    try:
+        if state.plan_of(node.id).function is not None:
+            return _function(state, node, context)
+        if node.status == "ready":
+            return _one(node, NodeStarted(), attempt=1)
+        return invocation.proceed(state, state.invocations[node.id], context, outcome)
+    except ExpressionFailed as error:
+        return _one(node, NodeFailed(code="expression_failed", message=str(error)))
+
+
+def _one(node: Node, fact: Fact, attempt: int | None = None) -> Step:
+    return Step((NewEvent(fact, node=node.id, attempt=attempt or node.attempt or None),))
+
+
+# --- Functions -----------------------------------------------------------------------------------
+
+
+def _function(state: RunState, node: Node, context: Context) -> Step:
+    """
+    Start the function, or start it again. Whoever asks runs nothing, so a call that had begun was
+    left by a lost worker: it is repeated as the same attempt, unless it is a `write`.
+    """
+    plan = _plan(state, node)
+    if node.status == "paused":
+        return Step(release=Release("wait"))
+    if node.status == "retrying":
+        return _retry(state, node, plan, context)
+    if node.status == "running" and plan.effect == "write":
+        return _one(node, _unknown(node))
+    return _call(state, node, plan, context, max(node.attempt, 1))
+
+
+def _call(state: RunState, node: Node, plan: FunctionPlan, context: Context, attempt: int) -> Step:
+    arguments = scope.values(state, node.id, plan.arguments, context.value_of)
+    if "idempotency_key" in plan.arguments:
+        arguments["idempotency_key"] = f"{state.run}:{node.id}"
+    return Step(
+        (NewEvent(NodeStarted(), node=node.id, attempt=attempt),),
+        effect=CallFunction(node.id, plan, arguments),
+    )
+
+
+def _retry(state: RunState, node: Node, plan: FunctionPlan, context: Context) -> Step:
+    if node.timer_due_ms is not None:
+        left_ms = node.timer_due_ms - context.now_ms
+        if left_ms > 0:
+            return Step(release=Release("timer", left_ms))
+        return _one(node, TimerFired(purpose="retry"))
+    return _call(state, node, plan, context, node.attempt + 1)
+
+
+def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
+    if outcome.output is not None:
+        return _one(node, NodeCompleted(output=outcome.output))
+    assert outcome.error is not None
+    retry = _plan(state, node).retry
+    if node.attempt >= retry.attempts:
+        return _one(node, NodeFailed(code=outcome.error.kind, message=outcome.error.message))
+    return _one(
+        node,
+        TimerSet(
+            purpose="retry",
+            delay_ms=backoff_ms(retry, node.attempt),
+            next_attempt=node.attempt + 1,
+            cause=outcome.error,
+        ),
+    )
+
+
+def backoff_ms(retry: RetryPlan, attempt: int) -> int:
+    """The wait after `attempt` has failed: exponential, up to the plan's maximum."""
+    return int(min(retry.backoff_ms * retry.factor ** min(attempt - 1, 64), retry.max_backoff_ms))
+
+
+def _unknown(node: Node) -> NodePaused:
+    return NodePaused(
+        reason="reconciliation_required",
+        invocation=node.id,
+        detail="its worker was lost during a function that may not be repeated on its own",
+    )
+
+
+def _plan(state: RunState, node: Node) -> FunctionPlan:
+    plan = state.plan_of(node.id).function
+    assert plan is not None
+    return plan

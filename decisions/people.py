@@ -1,0 +1,164 @@
+"""
+What producers and operators may do to a run, as appends: request, cancel, resume, reconcile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from mulligan.decisions.reactions import reactions
+from mulligan.errors import InvalidInput
+from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.facts import (
+    EffectReconciled,
+    Fact,
+    RunCancelRequested,
+    RunRequested,
+    RunResumed,
+)
+from mulligan.events.ids import invocation_of_call, node_of_invocation
+from mulligan.events.payload import Payload, canonical, digest_of
+from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
+from mulligan.events.tasks import run_task
+from mulligan.projections.run import evolve
+from mulligan.projections.state import RunState
+from mulligan.schemas.plan import Plan
+
+
+def request(
+    run: str,
+    op: str,
+    plan: Plan,
+    input: Any,  # noqa: A002 - the field's name
+    *,
+    tags: tuple[str, ...] = (),
+    delay_ms: int = 0,
+    origin_window: str | None = None,
+    correlation: str | None = None,
+) -> Append:
+    """
+    Ask for a run. The same id with the same workflow name and input is the same run, whatever
+    became of the workflow's text in between.
+    """
+    fact = RunRequested(
+        workflow=plan.name,
+        workflow_version=plan.version,
+        digest=plan.digest,
+        plan=msgspec.to_builtins(plan),
+        input=Payload.of(input),
+        tags=tags,
+        origin_window=origin_window,
+    )
+    return Append(
+        run=run,
+        op=op,
+        writer=AsNew(digest_of(canonical([plan.name, input]))),
+        events=(NewEvent(fact),),
+        moves=(Move(run_task(run), "ready", delay_ms),),
+        correlation=correlation,
+    )
+
+
+def cancel(state: RunState, op: str, reason: str = "") -> Append | None:
+    """Ask for a run to be cancelled; None: it has ended, or was asked before."""
+    if state.ended or state.status == "cancelling":
+        return None
+    return _append(
+        state, op, AsFact("cancel"), (RunCancelRequested(reason=reason),), phase="cancelling"
+    )
+
+
+def resume(state: RunState, op: str, node: str | None = None) -> Append:
+    """
+    Let paused agents go on with a fresh allowance: those of one node, or all.
+
+    Raises:
+        InvalidInput: nothing that a resume could help is paused there; the message says what is.
+    """
+    if node is not None and node not in state.nodes:
+        raise InvalidInput(f"run {state.run!r} has no node {node!r}")
+    reasons = {
+        one.reason
+        for one in state.nodes.values()
+        if one.status == "paused" and node in (None, one.id)
+    } | ({state.reason} if node is None and state.status == "paused" else set())
+    if not reasons & {"exhausted", "parked", "operator", "context_exceeded"}:
+        waits = ", ".join(sorted(str(reason) for reason in reasons))
+        raise InvalidInput(
+            f"run {state.run!r} is {state.status}"
+            + (f", waiting: {waits}, which a resume does not settle" if waits else "")
+        )
+    return _append(state, op, ByVersion(state.version), (RunResumed(target=node),))
+
+
+def reconcile(
+    state: RunState,
+    op: str,
+    call_id: str,
+    outcome: Literal["succeeded", "failed", "retry"],
+    *,
+    by: str,
+    result: Any = None,
+) -> Append:
+    """
+    Say what became of an effect whose outcome is unknown.
+
+    Raises:
+        InvalidInput: there is no such call, or its outcome is known.
+    """
+    invocation = state.invocations.get(invocation_of_call(call_id))
+    call = invocation.calls.get(call_id) if invocation is not None else None
+    if call is None:
+        raise InvalidInput(f"run {state.run!r} has no call {call_id!r}")
+    if call.status != "unknown":
+        raise InvalidInput(f"call {call_id!r} is {call.status}, not unknown: nothing to reconcile")
+    fact = EffectReconciled(
+        call_id=call_id,
+        outcome=outcome,
+        by=by,
+        result=Payload.of(result) if outcome == "succeeded" else None,
+    )
+    node = node_of_invocation(call_id)
+    return _append(state, op, AsFact(f"reconcile {call_id}"), (fact,), node=node)
+
+
+def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:
+    """A late receipt: what a tool came to whose worker has lost its lease, or whose run ends."""
+    return _append(state, op, AsFact(call_id, receipt=True), (event.data,), node=event.node)
+
+
+def _append(
+    state: RunState,
+    op: str,
+    writer: AsFact | ByVersion,
+    given: tuple[Fact, ...],
+    *,
+    node: str | None = None,
+    phase: Literal["cancelling"] | None = None,
+) -> Append:
+    branch = state.branch()
+    events = tuple(NewEvent(fact, node=node) for fact in given)
+    for event in events:
+        evolve(
+            branch,
+            Envelope(
+                id="tried",
+                run=state.run,
+                version=branch.version + 1,
+                time_ms=0,
+                data=event.data,
+                node=node,
+            ),
+        )
+    return Append(
+        run=state.run,
+        op=op,
+        writer=writer,
+        events=events,
+        moves=reactions(branch, events, None),
+        phase=phase,
+        causation=state.last_event or None,
+        correlation=state.correlation,
+    )

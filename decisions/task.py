@@ -1,0 +1,119 @@
+"""
+A task's whole decision: steps on a branch of the state until something in the world is to be done,
+or the task is released.
+
+Several steps make one append: what a tool came to and the intent of the next request stand in the
+log together or not at all.
+"""
+
+from __future__ import annotations
+
+from mulligan.decisions import effects, invocation, node, run
+from mulligan.decisions.decision import (
+    Context,
+    Decision,
+    Outcome,
+    Release,
+    Step,
+    ToolOutcome,
+)
+from mulligan.decisions.reactions import reactions
+from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.ids import invocation_of_call, node_of_invocation
+from mulligan.events.store import Move
+from mulligan.events.tasks import parse_task
+from mulligan.projections.run import evolve
+from mulligan.projections.state import ENDED_NODE, Invocation, RunState
+
+MAX_EVENTS = 500
+"""A decision is cut here and goes on in a second append; a step adds less than half of it again."""
+
+
+def decide(
+    state: RunState,
+    task: str,
+    context: Context,
+    outcome: Outcome | None = None,
+    *,
+    record_only: bool = False,
+) -> Decision:
+    """
+    What the holder of `task` has to do, given what its last effect came to. `state` is not changed.
+    With `record_only` the outcome is recorded and nothing new is begun.
+    """
+    branch = state.branch()
+    events: list[NewEvent] = []
+    while True:
+        step = _step(branch, task, context, outcome)
+        outcome = None
+        for event in step.events:
+            events.append(event)
+            evolve(branch, _tried(branch, event, context))
+        if step.effect or step.release or len(events) >= MAX_EVENTS or record_only:
+            break
+    moves = reactions(branch, events, task)
+    if step.release is not None:
+        moves = (*moves, Move(task, step.release.to, step.release.delay_ms))
+    return Decision(tuple(events), moves, step.effect, step.release, step.phase)
+
+
+def _tried(branch: RunState, event: NewEvent, context: Context) -> Envelope:
+    version = branch.version + 1
+    return Envelope(
+        id=f"tried.{version}",
+        run=branch.run,
+        version=version,
+        time_ms=context.now_ms,
+        data=event.data,
+        node=event.node,
+        attempt=event.attempt,
+        correlation=branch.correlation,
+    )
+
+
+def _step(state: RunState, task: str, context: Context, outcome: Outcome | None) -> Step:
+    _, kind, subject = parse_task(task)
+    match kind:
+        case "run":
+            return _run(state, context, outcome)
+        case "node":
+            return _node(state, subject, context, outcome)
+        case "subagent":
+            return _subagent(state, state.invocations[subject], context, outcome)
+        case "overseer" | "repair":
+            raise ValueError(f"{task!r}: no decisions for this kind of task in this version")
+
+
+def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:
+    """The graph's step; or that of the node which the run's own task carries."""
+    if state.status == "cancelling" and isinstance(outcome, ToolOutcome):
+        return Step((_receipt(state, outcome),))
+    carried = state.nodes[state.carried] if state.carried is not None else None
+    if carried is None or state.status == "cancelling":
+        return run.advance(state, context)
+    step = node.work(state, carried, context, outcome)
+    if step.release is not None and step.release.to == "wait" and carried.status == "paused":
+        return run.advance(state, context)
+    return step
+
+
+def _receipt(state: RunState, outcome: ToolOutcome) -> NewEvent:
+    caller = state.invocations[invocation_of_call(outcome.call_id)]
+    return NewEvent(
+        effects.receipt(outcome), node=node_of_invocation(caller.id), attempt=caller.attempt
+    )
+
+
+def _node(state: RunState, subject: str, context: Context, outcome: Outcome | None) -> Step:
+    subject_node = state.nodes[subject]
+    if subject_node.status in ENDED_NODE:
+        return Step(release=Release("end"))
+    return node.work(state, subject_node, context, outcome)
+
+
+def _subagent(
+    state: RunState, called: Invocation, context: Context, outcome: Outcome | None
+) -> Step:
+    if called.status in ("completed", "failed", "cancelled"):
+        return Step(release=Release("end"))
+    return invocation.proceed(state, called, context, outcome)

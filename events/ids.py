@@ -1,0 +1,35 @@
+"""
+Ids inside a run, made by counting: whoever takes over makes the same ones.
+"""
+
+from __future__ import annotations
+
+
+def instance_id(node: str, index: int) -> str:
+    """The `index`-th instance of a `for_each` node: `part[3]`."""
+    return f"{node}[{index}]"
+
+
+def template_of(node: str) -> str:
+    """The node of the plan that an instance belongs to: `part` for `part[3]` and for `part`."""
+    return node.partition("[")[0]
+
+
+def request_id(invocation: str, number: int) -> str:
+    """The `number`-th request (from 1) of an invocation: `collect#2`."""
+    return f"{invocation}#{number}"
+
+
+def call_id(invocation: str, turn: int, number: int) -> str:
+    """The `number`-th call (from 1) of a turn: `collect.2.1`; a subagent's invocation id too."""
+    return f"{invocation}.{turn}.{number}"
+
+
+def invocation_of_call(call: str) -> str:
+    """The invocation that made a call."""
+    return call.rsplit(".", 2)[0]
+
+
+def node_of_invocation(invocation: str) -> str:
+    """The node instance that an invocation, its own or a subagent's, works for."""
+    return invocation.partition(".")[0]

@@ -1,0 +1,142 @@
+"""
+What must be true of any run's history, whatever happened to its workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mulligan.events import facts
+from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Fact
+
+_RECEIPTS = (
+    facts.ToolSucceeded,
+    facts.ToolFailed,
+    facts.ToolOutcomeUnknown,
+    facts.EffectReconciled,
+)
+_RUN_ENDS = (facts.RunCompleted, facts.RunFailed, facts.RunCancelled)
+_NODE_ENDS = (facts.NodeCompleted, facts.NodeFailed, facts.NodeSkipped, facts.NodeCancelled)
+
+
+def problems(events: Iterable[Envelope]) -> list[str]:
+    """
+    Every way in which a history can't be that of a run: empty for a sound one.
+
+    Versions rise by one from a `RunRequested` on; nothing but late receipts follows the run's end;
+    a node ends once and starts only when it is ready; a request is answered, or given up, once; a
+    tool starts after it was called, and a `write` once, unless a person let it be tried again; no
+    result is followed by another start; no allowance is overdrawn.
+    """
+    check = _Check()
+    for event in events:
+        check.take(event)
+    return check.found
+
+
+class _Check:
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._version = 0
+        self._ended = False
+        self._ids: set[str] = set()
+        self._ready: set[str] = set()
+        self._closed_nodes: set[str] = set()
+        self._open_requests: set[str] = set()
+        self._requests: set[str] = set()
+        self._effects: dict[str, str] = {}
+        self._starts: dict[str, int] = {}
+        self._allowed: dict[str, int] = {}
+        self._answered: set[str] = set()
+
+    def take(self, event: Envelope) -> None:
+        self._order(event)
+        for kind, check in _CHECKS.items():
+            if isinstance(event.data, kind):
+                check(self, event, event.data)
+
+    def say(self, event: Envelope, problem: str) -> None:
+        self.found.append(f"event {event.version} ({event.type}): {problem}")
+
+    def _order(self, event: Envelope) -> None:
+        if event.version != self._version + 1:
+            self.say(event, f"follows version {self._version}")
+        self._version = event.version
+        if event.id in self._ids:
+            self.say(event, f"its id {event.id} is there twice")
+        self._ids.add(event.id)
+        if event.version == 1 and not isinstance(event.data, facts.RunRequested):
+            self.say(event, "a history begins with RunRequested")
+        if self._ended and not isinstance(event.data, _RECEIPTS):
+            self.say(event, "the run had ended")
+        self._ended = self._ended or isinstance(event.data, _RUN_ENDS)
+
+    def ready(self, event: Envelope, fact: Fact) -> None:
+        if event.node in self._ready:
+            self.say(event, f"node {event.node} was ready before")
+        self._ready.add(event.node or "")
+
+    def started(self, event: Envelope, fact: Fact) -> None:
+        if event.node not in self._ready:
+            self.say(event, f"node {event.node} was not ready")
+        if event.node in self._closed_nodes:
+            self.say(event, f"node {event.node} had ended")
+
+    def node_ended(self, event: Envelope, fact: Fact) -> None:
+        if event.node in self._closed_nodes:
+            self.say(event, f"node {event.node} had ended")
+        self._closed_nodes.add(event.node or "")
+
+    def asked(self, event: Envelope, fact: facts.ModelRequested) -> None:
+        if fact.request_id in self._requests:
+            self.say(event, f"request {fact.request_id} was sent before")
+        self._requests.add(fact.request_id)
+        self._open_requests.add(fact.request_id)
+
+    def heard(self, event: Envelope, fact: Any) -> None:
+        if fact.request_id not in self._open_requests:
+            self.say(event, f"request {fact.request_id} was not open")
+        self._open_requests.discard(fact.request_id)
+
+    def called(self, event: Envelope, fact: facts.ToolRequested) -> None:
+        if fact.call_id in self._effects:
+            self.say(event, f"call {fact.call_id} was made before")
+        self._effects[fact.call_id] = fact.effect
+        self._allowed[fact.call_id] = 1
+
+    def tool_started(self, event: Envelope, fact: facts.ToolStarted) -> None:
+        effect = self._effects.get(fact.call_id)
+        if effect is None:
+            self.say(event, f"call {fact.call_id} was never made")
+        if fact.call_id in self._answered:
+            self.say(event, f"call {fact.call_id} had its result")
+        starts = self._starts[fact.call_id] = self._starts.get(fact.call_id, 0) + 1
+        if effect == "write" and starts > self._allowed[fact.call_id]:
+            self.say(event, f"the write {fact.call_id} was started again on its own")
+
+    def tool_answered(self, event: Envelope, fact: Any) -> None:
+        self._answered.add(fact.call_id)
+
+    def reconciled(self, event: Envelope, fact: facts.EffectReconciled) -> None:
+        if fact.outcome == "retry":
+            self._allowed[fact.call_id] = self._allowed.get(fact.call_id, 1) + 1
+
+    def reserved(self, event: Envelope, fact: facts.AllowanceReserved) -> None:
+        if fact.used > fact.limit:
+            self.say(event, f"{fact.used} used of {fact.limit}")
+
+
+_CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
+    facts.NodeReady: _Check.ready,
+    facts.NodeStarted: _Check.started,
+    _NODE_ENDS: _Check.node_ended,
+    facts.ModelRequested: _Check.asked,
+    (facts.ModelAnswered, facts.ModelFailed, facts.ModelInterrupted): _Check.heard,
+    facts.ToolRequested: _Check.called,
+    facts.ToolStarted: _Check.tool_started,
+    (facts.ToolSucceeded, facts.ToolFailed): _Check.tool_answered,
+    facts.EffectReconciled: _Check.reconciled,
+    facts.AllowanceReserved: _Check.reserved,
+}

@@ -1,0 +1,252 @@
+"""
+What a run is, folded from its log: the state that decisions are taken on.
+
+Everything below the run is immutable and replaced as a whole, so that a decision may try events on
+a branch of the state without touching the one that a process shares.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from mulligan.events.facts import (
+    CallMade,
+    Cause,
+    EffectClass,
+    OutputMode,
+    PauseReason,
+    RetryReason,
+)
+from mulligan.events.ids import node_of_invocation, template_of
+from mulligan.events.payload import Payload
+from mulligan.events.tasks import node_task, run_task, subagent_task
+from mulligan.schemas.plan import AgentPlan, NodePlan, Plan, ToolSpec
+
+RunStatus = Literal["queued", "running", "paused", "cancelling", "cancelled", "completed", "failed"]
+NodeStatus = Literal[
+    "pending",
+    "ready",
+    "running",
+    "retrying",
+    "paused",
+    "completed",
+    "failed",
+    "cancelled",
+    "skipped",
+]
+CallStatus = Literal[
+    "requested", "awaiting_approval", "started", "succeeded", "failed", "unknown", "denied"
+]
+Phase = Literal["active", "retrying", "paused", "cancelled"]
+
+ENDED_RUN: frozenset[RunStatus] = frozenset({"cancelled", "completed", "failed"})
+ENDED_NODE: frozenset[NodeStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
+ACTIVE_NODE: frozenset[NodeStatus] = frozenset({"ready", "running", "retrying"})
+ANSWERED_CALL: frozenset[CallStatus] = frozenset({"succeeded", "failed", "denied"})
+
+
+class Request(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A request that was sent and has not been answered."""
+
+    id: str
+    turn: int
+    attempt: int
+    mode: OutputMode
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A call of a tool or of a subagent, and its receipt (REC-32)."""
+
+    id: str
+    name: str
+    provider_id: str
+    arguments: Payload
+    effect: EffectClass | None = None
+    """None: a call of a subagent."""
+    key: str = ""
+    status: CallStatus = "requested"
+    executions: int = 0
+    result: Payload | None = None
+    error: Cause | None = None
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A turn that stays in the conversation: what the model said, and what it called."""
+
+    number: int
+    attempt: int
+    text: Payload | None = None
+    calls: tuple[str, ...] = ()
+
+
+class RecoveryEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One line of an allowance's history (REC-1)."""
+
+    kind: Literal["reserve", "refund", "dispatch"]
+    attempt: int
+    reason: RetryReason | None = None
+    request_id: str | None = None
+    count: int = 1
+
+
+class Recovery(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An invocation's allowance (REC-1); `requests` is a diagnostic that limits nothing."""
+
+    invocation_id: str
+    limit: int
+    parent_id: str | None = None
+    phase: Phase = "active"
+    used: int = 0
+    requests: int = 0
+    exhausted: bool = False
+    transport_exhausted: bool = False
+    cause: Cause | None = None
+    resumed_from: int | None = None
+    """the number of the allowance before this one, counted from 1"""
+    number: int = 1
+    entries: tuple[RecoveryEntry, ...] = ()
+
+
+class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One execution of an agent, from its prompt to its final output."""
+
+    id: str
+    recovery: Recovery
+    agent: str | None = None
+    """the callable subagent's name; None: the node's own agent"""
+    input: Payload | None = None
+    attempt: int = 1
+    interrupted: int = 0
+    """requests of this turn that a lost worker had sent"""
+    request: Request | None = None
+    turns: tuple[Turn, ...] = ()
+    calls: dict[str, Call] = {}
+    status: Literal["active", "paused", "completed", "failed", "cancelled"] = "active"
+    reason: PauseReason | None = None
+
+    @property
+    def parent(self) -> str | None:
+        """The invocation that called this one."""
+        return self.recovery.parent_id
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A node, or one instance of a `for_each` node."""
+
+    id: str
+    status: NodeStatus = "pending"
+    attempt: int = 0
+    carried: bool = False
+    index: int | None = None
+    fan_out: int | None = None
+    readied: int = 0
+    """of a `for_each` node: instances made so far"""
+    done: int = 0
+    """of a `for_each` node: instances that have ended"""
+    output: Payload | None = None
+    reason: PauseReason | None = None
+    failure: Cause | None = None
+    timer_due_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    cause: str = ""
+    """the event that made it ready"""
+
+
+class RunState(msgspec.Struct, kw_only=True):
+    """A run at a version. `last_event` is the id of the event at that version."""
+
+    run: str
+    version: int = 0
+    last_event: str = ""
+    status: RunStatus = "queued"
+    reason: PauseReason | None = None
+    detail: str = ""
+    workflow: str = ""
+    plan: Plan | None = None
+    input: Payload | None = None
+    tags: tuple[str, ...] = ()
+    correlation: str | None = None
+    nodes: dict[str, Node] = {}
+    invocations: dict[str, Invocation] = {}
+    active: int = 0
+    """nodes and instances that are ready, running or retrying"""
+    carried: str | None = None
+    """the node that the run's own task is working"""
+    output: Payload | None = None
+    failure: Cause | None = None
+    failed_node: str | None = None
+    cancel_requested_ms: int | None = None
+    requested_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+    def branch(self) -> RunState:
+        """A state to try events on; nothing of this one changes with it."""
+        copy = msgspec.structs.replace(self)
+        copy.nodes = dict(self.nodes)
+        copy.invocations = dict(self.invocations)
+        return copy
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the run."""
+        return self.status in ENDED_RUN
+
+    def plan_of(self, node: str) -> NodePlan:
+        """The plan of a node or of an instance's template."""
+        if self.plan is None:
+            raise KeyError(node)
+        return self.plan.node(node)
+
+    def agent_of(self, invocation: Invocation) -> AgentPlan:
+        """The plan of the agent that an invocation executes."""
+        if invocation.agent is not None and self.plan is not None:
+            return self.plan.agents[invocation.agent]
+        agent = self.plan_of(node_of_invocation(invocation.id)).agent
+        if agent is None:
+            raise KeyError(invocation.id)
+        return agent
+
+    def tool_of(self, invocation: Invocation, name: str) -> ToolSpec | None:
+        """The tool that an invocation's agent may call by `name`."""
+        tools = self.plan.tools if self.plan is not None else {}
+        offered = (tools[key] for key in self.agent_of(invocation).tools)
+        return next((spec for spec in offered if spec.name == name), None)
+
+    def worker_of(self, invocation: str) -> str:
+        """The task that works a node (its invocation has the same id) or a called agent."""
+        node = node_of_invocation(invocation)
+        if node != invocation:
+            return subagent_task(self.run, invocation)
+        return run_task(self.run) if self.nodes[node].carried else node_task(self.run, node)
+
+    def instances(self, template: str) -> list[Node]:
+        """The instances of a `for_each` node that exist, in order."""
+        count = self.nodes[template].readied
+        return [self.nodes[f"{template}[{index}]"] for index in range(count)]
+
+    def is_instance(self, node: str) -> bool:
+        """Whether a node id names an instance of a `for_each` node."""
+        return template_of(node) != node
+
+
+__all__ = [
+    "ACTIVE_NODE",
+    "ANSWERED_CALL",
+    "ENDED_NODE",
+    "ENDED_RUN",
+    "Call",
+    "CallMade",
+    "Invocation",
+    "Node",
+    "Phase",
+    "Recovery",
+    "RecoveryEntry",
+    "Request",
+    "RunState",
+    "RunStatus",
+    "Turn",
+]

@@ -1,0 +1,166 @@
+"""
+A run's trace: what happened at each node, in order, in words that a person can act on.
+
+Content is never in it: outputs and arguments are named by size and digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from mulligan.events import facts
+from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Fact, Usage
+from mulligan.events.payload import Payload
+from mulligan.projections import run as runs
+from mulligan.projections.state import RunState
+
+
+class TraceStep(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One line of the trace. `at_ms` counts from the run's request; `text` says what happened."""
+
+    version: int
+    type: str
+    at_ms: int
+    text: str
+    node: str | None = None
+    attempt: int | None = None
+    invocation: str | None = None
+
+
+class Trace(msgspec.Struct, kw_only=True):
+    """A run's steps, and the state that they led to."""
+
+    run: str
+    workflow: str = ""
+    status: str = "queued"
+    reason: str | None = None
+    requested_ms: int | None = None
+    duration_ms: int | None = None
+    steps: list[TraceStep] = []
+
+
+def fold(run: str, events: Iterable[Envelope]) -> Trace:
+    """The trace of `run` after `events`, from its first one on."""
+    state = RunState(run=run)
+    trace = Trace(run=run)
+    for event in events:
+        runs.evolve(state, event)
+        evolve(trace, event)
+    trace.status, trace.reason = state.status, state.reason
+    if state.ended_ms is not None and state.requested_ms is not None:
+        trace.duration_ms = state.ended_ms - state.requested_ms
+    return trace
+
+
+def evolve(trace: Trace, event: Envelope) -> None:
+    """Add an event's line, in place."""
+    if trace.requested_ms is None:
+        trace.requested_ms = event.time_ms
+    if isinstance(event.data, facts.RunRequested):
+        trace.workflow = event.data.workflow
+    trace.steps.append(
+        TraceStep(
+            version=event.version,
+            type=event.type,
+            at_ms=event.time_ms - trace.requested_ms,
+            text=_say(event.data),
+            node=event.node,
+            attempt=event.attempt,
+            invocation=getattr(event.data, "invocation", None),
+        )
+    )
+
+
+# --- Words ---------------------------------------------------------------------------------------
+
+FactT = TypeVar("FactT", bound=Fact)
+
+_SKIPPED = {"condition": "its condition is false", "needs": "all that it needs was skipped"}
+_SAY: dict[type[Fact], Callable[[Any], str]] = {
+    facts.RunRequested: lambda f: f"requested: workflow {f.workflow}, version {f.workflow_version}",
+    facts.RunStarted: lambda f: "taken up by a worker",
+    facts.RunPaused: lambda f: f"paused: {f.reason}{_more(f.detail)}",
+    facts.RunResumed: lambda f: f"resumed by an operator{_more(f.target)}",
+    facts.RunCancelRequested: lambda f: f"cancellation asked for{_more(f.reason)}",
+    facts.RunCancelled: lambda f: "cancelled",
+    facts.RunCompleted: lambda f: f"completed with {_size(f.output)}",
+    facts.RunFailed: lambda f: f"failed: {f.code}: {f.message}",
+    facts.NodeReady: lambda f: _ready(f),
+    facts.NodeStarted: lambda f: "started",
+    facts.NodeCompleted: lambda f: f"completed with {_size(f.output)}",
+    facts.NodeFailed: lambda f: f"failed: {f.code}: {f.message}",
+    facts.NodePaused: lambda f: f"paused: {f.reason}{_more(f.detail)}",
+    facts.NodeCancelled: lambda f: "cancelled",
+    facts.NodeSkipped: lambda f: f"skipped: {_SKIPPED[f.because]}",
+    facts.TimerSet: lambda f: f"{f.purpose} in {f.delay_ms} ms{_cause(f.cause)}",
+    facts.TimerFired: lambda f: f"{f.purpose} timer fired",
+    facts.ModelRequested: lambda f: f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}",
+    facts.ModelAnswered: lambda f: _answered(f),
+    facts.ModelFailed: lambda f: f"{f.request_id} failed{_cause(f.cause)}",
+    facts.ModelInterrupted: lambda f: f"{f.request_id}: its worker was lost before it was answered",
+    facts.AllowanceReserved: lambda f: (
+        f"attempt {f.next_attempt} follows: {f.reason} ({f.used} of {f.limit} used)"
+    ),
+    facts.AllowanceRefunded: lambda f: f"{f.count} given back, {f.used} used",
+    facts.AllowanceExhausted: lambda f: f"automatic recovery ends: {f.reason}{_cause(f.cause)}",
+    facts.OutputRejected: lambda f: _rejected(f),
+    facts.OutputAccepted: lambda f: f"output accepted{_more(', '.join(f.steps))}",
+    facts.ToolRequested: lambda f: (
+        f"{f.call_id}: {f.tool} called ({f.effect}), {_size(f.arguments)}"
+    ),
+    facts.ToolStarted: lambda f: f"{f.call_id}: execution {f.execution} begins",
+    facts.ToolSucceeded: lambda f: f"{f.call_id}: succeeded with {_size(f.result)}",
+    facts.ToolFailed: lambda f: f"{f.call_id}: failed: {f.code}: {f.message}",
+    facts.ToolOutcomeUnknown: lambda f: f"{f.call_id}: outcome unknown: {f.evidence}",
+    facts.EffectReconciled: lambda f: f"{f.call_id}: reconciled as {f.outcome} by {f.by}",
+    facts.SubagentCalled: lambda f: f"{f.invocation}: agent {f.agent} called",
+    facts.SubagentCompleted: lambda f: f"{f.invocation}: agent completed with {_size(f.output)}",
+    facts.SubagentFailed: lambda f: f"{f.invocation}: agent failed: {f.code}: {f.message}",
+}
+
+
+def _say(fact: Fact) -> str:
+    say = _SAY.get(type(fact))
+    return say(fact) if say is not None else ""
+
+
+def _size(payload: Payload) -> str:
+    return f"{payload.size:,} bytes ({payload.digest[:8]})"
+
+
+def _more(text: str | None) -> str:
+    return f" ({text})" if text else ""
+
+
+def _cause(cause: facts.Cause | None) -> str:
+    if cause is None:
+        return ""
+    status = f" (status {cause.status})" if cause.status is not None else ""
+    return f": {cause.message}{status}"
+
+
+def _ready(fact: facts.NodeReady) -> str:
+    if fact.fan_out is not None:
+        return f"ready: {fact.fan_out} instances"
+    return "ready, carried by the run" if fact.carried else "ready"
+
+
+def _answered(fact: facts.ModelAnswered) -> str:
+    stop = fact.finish_reason or ("no finish reason" if fact.terminal else "no terminal event")
+    calls = f", {len(fact.calls)} calls" if fact.calls else ""
+    return f"{fact.request_id} answered: {stop}{calls}, {_usage(fact.usage)}"
+
+
+def _usage(usage: Usage | None) -> str:
+    if usage is None or usage.completion_tokens is None:
+        return "usage unknown"
+    return f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+
+
+def _rejected(fact: facts.OutputRejected) -> str:
+    first = f": {fact.issues[0].path} {fact.issues[0].message}" if fact.issues else ""
+    return f"output rejected as {fact.kind}, {fact.bytes:,} bytes{first}"

@@ -1,0 +1,94 @@
+"""
+What a run's requests used, by model: reported figures summed, unreported ones counted as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from mulligan.events.envelope import Envelope
+from mulligan.events.facts import (
+    ModelAnswered,
+    ModelFailed,
+    ModelInterrupted,
+    ModelRequested,
+    OutputRepairFailed,
+    OutputRepairStarted,
+    OutputRepairSucceeded,
+    Usage,
+)
+
+
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Requests to one model, and the sums of what the provider reported. `unknown` counts requests
+    whose usage was not reported or never came; the sums leave those out (REC-21).
+    """
+
+    requests: int = 0
+    unknown: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+
+
+class RunUsage(msgspec.Struct, kw_only=True):
+    """A run's usage by model, with the requests that are still open."""
+
+    run: str
+    version: int = 0
+    last_event: str = ""
+    models: dict[str, ModelUsage] = {}
+    open: dict[str, str] = {}
+
+
+def fold(run: str, events: Iterable[Envelope]) -> RunUsage:
+    """The usage of `run` after `events`."""
+    state = RunUsage(run=run)
+    for event in events:
+        evolve(state, event)
+    return state
+
+
+def evolve(state: RunUsage, event: Envelope) -> None:
+    """Take `state` one event further, in place."""
+    fact = event.data
+    match fact:
+        case ModelRequested() | OutputRepairStarted():
+            _count(state, fact.request_id, fact.model)
+        case ModelAnswered() | OutputRepairSucceeded():
+            _report(state, fact.request_id, fact.usage)
+        case OutputRepairFailed(request_id=str(request_id)):
+            _report(state, request_id, fact.usage)
+        case ModelFailed() | ModelInterrupted():
+            _report(state, fact.request_id, None)
+        case _:
+            pass
+    state.version, state.last_event = event.version, event.id
+
+
+def _count(state: RunUsage, request_id: str, model: str) -> None:
+    before = state.models.get(model, ModelUsage())
+    state.models[model] = msgspec.structs.replace(before, requests=before.requests + 1)
+    state.open[request_id] = model
+
+
+def _report(state: RunUsage, request_id: str, usage: Usage | None) -> None:
+    model = state.open.pop(request_id, None)
+    if model is None:
+        return
+    before = state.models[model]
+    if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
+        state.models[model] = msgspec.structs.replace(before, unknown=before.unknown + 1)
+        return
+    cost = before.cost_usd
+    if usage.cost_usd is not None:
+        cost = (cost or 0.0) + usage.cost_usd
+    state.models[model] = msgspec.structs.replace(
+        before,
+        prompt_tokens=before.prompt_tokens + (usage.prompt_tokens or 0),
+        completion_tokens=before.completion_tokens + (usage.completion_tokens or 0),
+        cost_usd=cost,
+    )

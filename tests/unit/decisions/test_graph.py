@@ -1,0 +1,284 @@
+"""Which nodes are ready, and when a run ends or has to wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from mulligan.decisions.decision import CallFunction, FunctionOutcome, Release
+from mulligan.events.facts import (
+    Cause,
+    NodeCompleted,
+    NodeFailed,
+    NodePaused,
+    NodeReady,
+    NodeStarted,
+    RunCancelRequested,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunStarted,
+)
+from mulligan.events.payload import Payload
+from mulligan.events.store import Move
+from mulligan.schemas.plan import FunctionPlan, NodePlan, Plan, RetryPlan
+from mulligan.testing.given import Given, facts
+
+
+def step(node: str, *needs: str, **more: object) -> NodePlan:
+    function = more.pop("function", None) or FunctionPlan(path="steps:step", arguments=needs)
+    return NodePlan(id=node, needs=needs, function=function, **more)  # type: ignore[arg-type]
+
+
+def plan(*nodes: NodePlan) -> Plan:
+    return Plan(name="flow", nodes=nodes)
+
+
+def output(node: str, value: object = 1) -> FunctionOutcome:
+    return FunctionOutcome(node=node, output=Payload.of(value))
+
+
+def completed(given: Given, node: str, value: object = 1) -> Given:
+    return given.happened(NodeCompleted(output=Payload.of(value)), node=node)
+
+
+def test_first_claim_starts_the_run_and_carries_a_node_that_is_ready_alone() -> None:
+    decision = Given(plan(step("a"), step("b", "a"))).decide()
+
+    assert ["RunStarted", "NodeReady a", "NodeStarted a"] == facts(decision)
+    assert isinstance(decision.effect, CallFunction)
+    assert () == decision.moves
+
+
+def test_a_chain_takes_one_append_a_step() -> None:
+    given = Given(plan(step("a"), step("b", "a")))
+    given.then()
+
+    decision = given.then(outcome=output("a", {"x": 1}))
+
+    assert ["NodeCompleted a", "NodeReady b", "NodeStarted b"] == facts(decision)
+    assert isinstance(decision.effect, CallFunction)
+    assert {"a": {"x": 1}} == decision.effect.arguments
+
+
+def test_the_run_completes_with_the_output_of_its_last_node() -> None:
+    given = Given(plan(step("a"), step("b", "a")))
+    given.then()
+    given.then(outcome=output("a"))
+
+    decision = given.then(outcome=output("b", "done"))
+
+    assert ["NodeCompleted b", "RunCompleted"] == facts(decision)
+    assert decision.events[-1].data == RunCompleted(output=Payload.of("done"))
+    assert ("closed", Release("end")) == (decision.phase, decision.release)
+
+
+def test_nodes_that_are_ready_together_have_tasks_of_their_own() -> None:
+    decision = Given(plan(step("a"), step("b"))).decide()
+
+    assert ["RunStarted", "NodeReady a", "NodeReady b"] == facts(decision)
+    assert ["run/n:a", "run/n:b", "run/"] == [move.task for move in decision.moves]
+    assert Release("wait") == decision.release
+
+
+def test_a_node_ends_its_task_and_wakes_the_run() -> None:
+    given = Given(plan(step("a"), step("b")))
+    given.then()
+    given.then("n:a")
+
+    decision = given.then("n:a", output("a"))
+
+    assert ["NodeCompleted a"] == facts(decision)
+    assert [("run/", "wake"), ("run/n:a", "end")] == [(m.task, m.to) for m in decision.moves]
+
+
+def test_a_join_waits_for_all_that_it_needs() -> None:
+    given = Given(plan(step("a"), step("b"), step("j", "a", "b")))
+    given.then()
+    completed(given, "a")
+
+    assert [] == facts(given.decide())
+
+    completed(given, "b")
+
+    assert ["NodeReady j", "NodeStarted j"] == facts(given.decide())
+
+
+def test_a_false_condition_skips_a_node_and_what_needs_nothing_else() -> None:
+    given = Given(plan(step("a"), step("b", "a", when="a.go"), step("c", "b"), step("d", "a", "b")))
+    given.then()
+
+    decision = given.then(outcome=output("a", {"go": False}))
+
+    assert ["NodeCompleted a", "NodeSkipped b", "NodeSkipped c"] == facts(decision)[:3]
+    assert isinstance(decision.effect, CallFunction)
+    assert {"a": {"go": False}, "b": None} == decision.effect.arguments
+
+
+def test_a_condition_that_can_not_be_worked_out_fails_its_node() -> None:
+    given = Given(plan(step("a"), step("b", "a", when="a > 3")))
+    given.then()
+
+    decision = given.then(outcome=output("a", "text"))
+
+    failed = [event.data for event in decision.events if isinstance(event.data, NodeFailed)]
+    assert ["expression_failed"] == [fact.code for fact in failed]
+    assert isinstance(decision.events[-1].data, RunFailed)
+
+
+def test_for_each_makes_an_instance_an_item_and_its_output_keeps_their_order() -> None:
+    each = FunctionPlan(path="steps:part", arguments=("item", "index"))
+    given = Given(plan(step("a"), step("p", "a", for_each="a.items", function=each)))
+    given.then()
+
+    decision = given.then(outcome=output("a", {"items": ["x", "y"]}))
+
+    assert ["NodeCompleted a", "NodeReady p", "NodeReady p[0]", "NodeReady p[1]"] == facts(decision)
+    effect = given.then("n:p[1]").effect
+    assert isinstance(effect, CallFunction)
+    assert {"item": "y", "index": 1} == effect.arguments
+    given.then("n:p[1]", output("p[1]", "Y"))
+    given.then("n:p[0]")
+    given.then("n:p[0]", output("p[0]", "X"))
+
+    assert given.then().events[-1].data == RunCompleted(output=Payload.of(["X", "Y"]))
+
+
+def test_for_each_of_nothing_completes_with_an_empty_list() -> None:
+    given = Given(plan(step("a"), step("p", "a", for_each="a")))
+    given.then()
+
+    decision = given.then(outcome=output("a", []))
+
+    assert decision.events[-1].data == RunCompleted(output=Payload.of([]))
+
+
+def test_a_wide_for_each_is_made_in_batches_that_fit_an_append() -> None:
+    given = Given(plan(step("a"), step("p", "a", for_each="a")))
+    given.then()
+
+    made = len(given.then(outcome=output("a", list(range(1_500)))).events)
+    appends = 1
+    while (decision := given.then()).release is None:
+        made, appends = made + len(decision.events), appends + 1
+        assert len(decision.events) <= 1_000
+    made += len(decision.events)
+
+    assert 1 + 1 + 1_500 == made
+    assert 1_500 == given.state.active
+
+
+def test_a_failure_starts_nothing_new_and_fails_the_run_when_the_rest_has_ended() -> None:
+    given = Given(plan(step("a"), step("b"), step("c", "b")))
+    given.then()
+    given.then("n:b")
+    given.then("n:a")
+    given.then("n:a", FunctionOutcome(node="a", error=Cause(kind="boom", message="no")))
+
+    assert Release("wait") == given.then().release
+    given.then("n:b", output("b"))
+    decision = given.then()
+
+    assert ["NodeCancelled c", "RunFailed"] == facts(decision)
+    assert decision.events[-1].data == RunFailed(code="boom", message="a: no", failed_node="a")
+
+
+def test_a_node_that_had_not_started_is_cancelled_after_a_failure() -> None:
+    given = Given(plan(step("a"), step("b")))
+    given.then()
+    given.happened(NodeFailed(code="boom", message="no"), node="a")
+
+    assert ["NodeCancelled b"] == facts(given.decide("n:b"))
+
+
+def test_the_run_pauses_with_the_reason_of_its_nodes_when_nothing_else_moves() -> None:
+    given = Given(plan(step("a"), step("b")))
+    given.then()
+    given.happened(NodePaused(reason="exhausted", invocation="a"), node="a")
+    assert [] == facts(given.decide())
+    completed(given, "b")
+
+    decision = given.then()
+
+    assert [RunPaused(reason="exhausted", detail="node a")] == [e.data for e in decision.events]
+    assert [] == facts(given.decide()), "woken again, it says nothing twice"
+
+
+def test_a_failed_function_is_tried_again_after_its_backoff() -> None:
+    retry = RetryPlan(attempts=3, backoff_ms=100, factor=3.0)
+    function = FunctionPlan(path="steps:step", retry=retry)
+    given = Given(plan(step("a", function=function)))
+    given.then()
+    error = FunctionOutcome(node="a", error=Cause(kind="boom", message="no"))
+
+    assert Release("timer", 100) == given.then(outcome=error).release
+    assert Release("timer", 60) == given.at(1_040).decide().release, "a doubled message is early"
+    again = given.at(1_100).then()
+    assert ["TimerFired a", "NodeStarted a"] == facts(again)
+    assert 2 == given.state.nodes["a"].attempt
+    assert Release("timer", 300) == given.then(outcome=error).release
+    given.at(1_400).then()
+
+    assert ["NodeFailed a", "RunFailed"] == facts(given.then(outcome=error))
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+def test_rec31_a_function_left_by_a_lost_worker_is_called_again_as_the_same_attempt(
+    effect: str,
+) -> None:
+    function = FunctionPlan(path="steps:step", effect=effect)  # type: ignore[arg-type]
+    given = Given(plan(step("a", function=function)))
+    given.then()
+
+    decision = given.decide()
+
+    assert [NodeStarted()] == [event.data for event in decision.events]
+    assert [1] == [event.attempt for event in decision.events]
+    assert isinstance(decision.effect, CallFunction)
+
+
+def test_rec31_a_write_function_left_by_a_lost_worker_is_never_called_again() -> None:
+    given = Given(plan(step("a", function=FunctionPlan(path="steps:step", effect="write"))))
+    given.then()
+
+    decision = given.then()
+
+    assert ["NodePaused a", "RunPaused"] == facts(decision)
+    assert "reconciliation_required" == given.state.reason
+    assert decision.effect is None
+    assert [] == facts(given.decide())
+
+
+def test_rec27_a_cancelled_run_cancels_its_open_nodes_in_the_same_append() -> None:
+    given = Given(plan(step("a"), step("b"), step("c", "a", "b")))
+    given.then()
+    given.happened(RunCancelRequested())
+
+    decision = given.then()
+
+    nodes = ["NodeCancelled a", "NodeCancelled b", "NodeCancelled c"]
+    assert [*nodes, "RunCancelled"] == facts(decision)
+    assert "closed" == decision.phase
+
+
+def test_an_ended_run_ignores_a_late_wake_up() -> None:
+    given = Given(plan(step("a"))).happened(RunStarted())
+    given.happened(NodeReady(carried=True), node="a")
+    completed(given, "a").happened(RunCompleted(output=Payload.of(1)))
+
+    decision = given.decide()
+
+    assert ([], Release("end")) == (facts(decision), decision.release)
+    assert (Move("run/", "end"),) == decision.moves
+
+
+def test_a_node_that_is_cancelled_wakes_the_run() -> None:
+    given = Given(plan(step("a"), step("b")))
+    given.then()
+    given.happened(NodeFailed(code="boom", message="no"), node="a")
+
+    decision = given.then("n:b")
+
+    assert ("run/", "wake") in [(move.task, move.to) for move in decision.moves]
+    assert ["NodeCancelled", "RunFailed"] == [
+        fact.split()[0] for fact in ["NodeCancelled b", *facts(given.then())]
+    ]
