@@ -4,6 +4,7 @@ Every error that mulligan raises.
     MulliganError
     ├── InvalidInput                 what a person or program handed in can't be used (exit 2)
     │   ├── WorkflowInvalid          a workflow definition; carries every problem, with its line
+    │   ├── ExpressionFailed         a condition or placeholder can't be worked out from the values
     │   └── RunExists                the run id is taken by a run with another input
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
     │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
@@ -15,6 +16,7 @@ Every error that mulligan raises.
     │   ├── OperationStale           STALE: the task's last operation is not the one named
     │   ├── InboxMoved               DIRTY: something arrived for the task; read it and decide again
     │   └── RunClosed                CLOSED: the run has ended, or is being cancelled
+    ├── ToolError                    raised by a tool's author: a failed call with a code of its own
     ├── RunUnknown                   no run of that id (exit 2)
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
@@ -31,6 +33,7 @@ __all__ = [
     "AppendRefused",
     "EnvironmentUnfit",
     "EventUnreadable",
+    "ExpressionFailed",
     "InboxMoved",
     "InvalidInput",
     "LeaseFenced",
@@ -42,6 +45,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "StoreUnfit",
+    "ToolError",
     "VerificationFailed",
     "VersionConflict",
     "WorkflowInvalid",
@@ -67,6 +71,15 @@ class WorkflowInvalid(InvalidInput):
         self.source = source
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
+
+
+class ExpressionFailed(InvalidInput):
+    """A condition, placeholder or `for_each` can't be worked out from the values the run has."""
+
+    def __init__(self, expression: str, detail: str) -> None:
+        self.expression = expression
+        self.detail = detail
+        super().__init__(f"{expression[:80]!r} can't be worked out: {detail}")
 
 
 class RunExists(InvalidInput):
@@ -101,6 +114,18 @@ class StoreFull(EnvironmentUnfit):
 
 class StoreUnfit(EnvironmentUnfit):
     """The server is not set up for a log."""
+
+
+class ToolError(MulliganError):
+    """
+    Raised by a tool to fail with a code of its own, such as `page_in_use`.
+
+    The model reads code and message as the call's result.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class AppendRefused(MulliganError):
