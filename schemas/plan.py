@@ -1,0 +1,157 @@
+"""
+The plan: a workflow compiled to what a worker needs, as it is stored in `RunRequested`.
+
+A run keeps the plan it began with, on workers that have never seen its file. The digest tells plans
+apart; where the code lies on disk (`code_path`) is no part of it, what the code says (the digests
+of functions and tools) is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from mulligan.events.facts import EffectClass
+from mulligan.events.payload import canonical, digest_of
+from mulligan.schemas.tool_spec import DEFAULT_TOOL_TIMEOUT_MS, ToolSpec
+
+__all__ = [
+    "DEFAULT_TOOL_TIMEOUT_MS",
+    "AgentPlan",
+    "CodeRef",
+    "FunctionPlan",
+    "NodePlan",
+    "OutputModeSetting",
+    "Plan",
+    "SettingsPlan",
+    "ToolSpec",
+    "decode_plan",
+    "encode_plan",
+    "plan_digest",
+    "plan_from_dict",
+    "plan_to_dict",
+]
+
+OutputModeSetting = Literal["auto", "native", "tool", "prompt"]
+"""`auto` picks the strongest mode that can express the schema exactly (REC-24)."""
+
+
+class CodeRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A function by `module:attribute`, and the digest of its source."""
+
+    path: str
+    digest: str
+
+
+class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_field="kind"):
+    """
+    An agent, of a node or callable by name; what its settings leave open is resolved.
+
+    `tools` are paths, keys of `Plan.tools`; `model` is None where neither the workflow nor the
+    caller named one.
+    """
+
+    prompt: str
+    output_schema: dict[str, Any]
+    recovery_limit: int
+    system: str | None = None
+    tools: tuple[str, ...] = ()
+    subagents: tuple[str, ...] = ()
+    model: str | None = None
+    mode: OutputModeSetting = "auto"
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    allow_user_input: bool = False
+    accept_missing_closers: bool = False
+    decompose: CodeRef | None = None
+    timeout_ms: int | None = None
+
+
+class FunctionPlan(msgspec.Struct, frozen=True, kw_only=True, tag="function", tag_field="kind"):
+    """
+    A function node's call: `attempts` in all, with waits doubling up to `backoff_max_ms`.
+
+    `arguments` are the parameters that the function is given: ids of earlier nodes (`-` written
+    `_`), `input`, `item`, `index` and `idempotency_key`, as far as it takes them.
+    """
+
+    call: CodeRef
+    arguments: tuple[str, ...]
+    effect: EffectClass
+    attempts: int
+    backoff_ms: int
+    backoff_max_ms: int
+    timeout_ms: int | None = None
+
+
+class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A node: its place in the graph, and its work."""
+
+    id: str
+    work: AgentPlan | FunctionPlan
+    needs: tuple[str, ...] = ()
+    when: str | None = None
+    for_each: str | None = None
+
+
+class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a run, resolved. Tokens and milliseconds; None is not known or not set."""
+
+    recovery_limit: int
+    output_repair_strict: bool
+    backoff_ms: int
+    backoff_max_ms: int
+    model: str | None = None
+    output_repair_model: str | None = None
+    api_base: str | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    deadline_ms: int | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A compiled workflow. `nodes` come after all that they need; `digest` is SHA-256 in hex."""
+
+    name: str
+    version: int
+    settings: SettingsPlan
+    nodes: tuple[NodePlan, ...]
+    agents: dict[str, AgentPlan]
+    tools: dict[str, ToolSpec]
+    input_schema: dict[str, Any] | None = None
+    code_path: tuple[str, ...] = ()
+    digest: str = ""
+
+    def node(self, node_id: str) -> NodePlan:
+        """The node with this id. Raises KeyError if the plan has none."""
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        raise KeyError(node_id)
+
+
+def plan_digest(plan: Plan) -> str:
+    """SHA-256 of the plan's canonical JSON, without `code_path` and `digest`."""
+    return digest_of(canonical(msgspec.structs.replace(plan, code_path=(), digest="")))
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """The plan as JSON, the same bytes for the same plan."""
+    return canonical(plan)
+
+
+def decode_plan(data: bytes) -> Plan:
+    """The plan that `encode_plan` wrote. Raises msgspec.ValidationError for anything else."""
+    return msgspec.json.decode(data, type=Plan)
+
+
+def plan_to_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as plain values, as `RunRequested` holds it."""
+    plain: dict[str, Any] = msgspec.json.decode(encode_plan(plan))
+    return plain
+
+
+def plan_from_dict(plain: dict[str, Any]) -> Plan:
+    """The plan in a `RunRequested`. Raises msgspec.ValidationError for anything else."""
+    return msgspec.convert(plain, Plan)

@@ -1,0 +1,260 @@
+"""
+The workflow definition: what a workflow file holds, and what workflows in Python compile to.
+
+The models hold shapes only. Whether names lead somewhere, whether the graph has no cycle, and
+whether tools and schemas can be used is checked in `mulligan.schemas.checks`.
+
+Durations are seconds, or text with a unit: `1.5`, `"500ms"`, `"30s"`, `"10m"`, `"2h"`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+from mulligan.events.facts import EffectClass
+from mulligan.schemas.plan import OutputModeSetting
+
+__all__ = [
+    "AgentDefinition",
+    "AgentNode",
+    "FunctionNode",
+    "FunctionRetry",
+    "Limits",
+    "Node",
+    "RetryPolicy",
+    "Settings",
+    "WorkflowDefinition",
+    "duration_ms",
+    "workflow_json_schema",
+]
+
+
+_ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_CODE = rf"^{_NAME}(\.{_NAME})*:{_NAME}(\.{_NAME})*$"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_LONGEST_MS = 366 * 24 * 3_600_000
+
+
+def duration_ms(value: object) -> int:
+    """Milliseconds of a duration as files spell it. Raises ValueError where it is none."""
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        milliseconds = float(match[1]) * _UNIT_MS[match[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        milliseconds = value * 1_000.0
+    else:
+        milliseconds = 0.0
+    if not 1 <= milliseconds <= _LONGEST_MS:
+        raise PydanticCustomError(
+            "duration", "a duration is seconds above 0, or text such as 500ms, 30s, 10m, 2h"
+        )
+    return round(milliseconds)
+
+
+Id = Annotated[str, Field(pattern=_ID)]
+Code = Annotated[str, Field(pattern=_CODE, description="module:attribute")]
+Duration = Annotated[
+    int,
+    BeforeValidator(duration_ms),
+    PlainSerializer(lambda milliseconds: f"{milliseconds}ms"),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": f"^{_DURATION.pattern}$"},
+            ],
+            "description": "Seconds, or text with a unit: 500ms, 30s, 10m, 2h.",
+        }
+    ),
+]
+Schema = dict[str, Any]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, populate_by_name=True, allow_inf_nan=False
+    )
+
+
+class RetryPolicy(_Model):
+    """How long to wait before an automatic retry: doubling from `backoff` up to `backoff_max`."""
+
+    backoff: Duration = 500
+    backoff_max: Duration = 30_000
+
+
+class Limits(_Model):
+    """What the model can take, in tokens; unset where it is not known (REC-20)."""
+
+    context_window: int | None = Field(None, gt=0)
+    max_output_tokens: int | None = Field(None, gt=0)
+
+
+def _publish_aliases(schema: JsonDict) -> None:
+    """Both spellings of each setting that has two."""
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    for name, alias in _SPELLINGS.items():
+        properties[name] = properties[alias]
+
+
+_SPELLINGS = {
+    "output_repair_model": "outputRepairModel",
+    "output_repair_strict": "outputRepairStrict",
+}
+
+
+class Settings(_Model):
+    """
+    Settings of a workflow.
+
+    `outputRepairModel` is the overseer's model; blank or absent, it is that of the worker's
+    request (OVR-4). `recovery_limit` is the number of extra attempts of an invocation (REC-1).
+    """
+
+    model_config = ConfigDict(json_schema_extra=_publish_aliases)
+
+    model: str | None = None
+    output_repair_model: str | None = Field(None, alias="outputRepairModel")
+    output_repair_strict: bool = Field(False, alias="outputRepairStrict")
+    recovery_limit: int = Field(2, ge=0)
+    api_base: str | None = None
+    retry: RetryPolicy = RetryPolicy()
+    limits: Limits = Limits()
+    deadline: Duration | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_spelling(cls, data: Any) -> Any:
+        for name, alias in _SPELLINGS.items():
+            if isinstance(data, Mapping) and name in data and alias in data:
+                raise PydanticCustomError(
+                    "two_spellings", f"{alias} and {name} are the same setting; keep one"
+                )
+        return data
+
+    @model_validator(mode="after")
+    def _blank_is_absent(self) -> Settings:
+        for name in ("model", "output_repair_model", "api_base"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                object.__setattr__(self, name, None)
+        return self
+
+
+class AgentDefinition(_Model):
+    """
+    What an agent is told and offered. Under `agents:` it is one that other agents may call.
+
+    A node's prompt is a template of the user's message; a called agent's prompt is its
+    instructions, and its input is the user's message.
+    """
+
+    prompt: str
+    system: str | None = None
+    tools: list[Code] = []
+    subagents: list[str] = []
+    output_schema: Schema | None = None
+    model: str | None = None
+    mode: OutputModeSetting = "auto"
+    recovery_limit: int | None = Field(None, ge=0)
+    max_output_tokens: int | None = Field(None, gt=0)
+    temperature: float | None = Field(None, ge=0)
+    allow_user_input: bool = False
+    accept_missing_closers: bool = False
+    decompose: Code | None = None
+    timeout: Duration | None = None
+
+
+class AgentNode(AgentDefinition):
+    """A node that one agent works, or, with `for_each`, one invocation for each item."""
+
+    id: Id
+    kind: Literal["agent"]
+    needs: list[str] = []
+    when: str | None = None
+    for_each: str | None = None
+
+
+class FunctionRetry(_Model):
+    """`attempts` in all, with waits that double from `backoff` up to `backoff_max`."""
+
+    attempts: int = Field(ge=1, le=100)
+    backoff: Duration = 1_000
+    backoff_max: Duration = 60_000
+
+
+class FunctionNode(_Model):
+    """
+    A node that calls a Python function.
+
+    The function gets, by the names of its parameters, the outputs of earlier nodes, `input`, and
+    with `for_each` `item` and `index`. Interrupted by a crash it is called again, unless its
+    `effect` is `write`.
+    """
+
+    id: Id
+    kind: Literal["function"]
+    call: Code
+    needs: list[str] = []
+    when: str | None = None
+    for_each: str | None = None
+    retry: FunctionRetry | None = None
+    timeout: Duration | None = None
+    effect: EffectClass = "idempotent"
+
+
+Node = Annotated[AgentNode | FunctionNode, Field(discriminator="kind")]
+
+
+class WorkflowDefinition(_Model):
+    """A workflow: its nodes, the agents they may call, its settings."""
+
+    name: Id
+    version: int = Field(1, ge=1)
+    settings: Settings = Settings()
+    agents: dict[Id, AgentDefinition] = {}
+    nodes: list[Node] = Field(min_length=1)
+    input_schema: Schema | None = None
+
+    _code_path: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def code_path(self) -> tuple[str, ...]:
+        """Folders where its modules were found, besides Python's own path; not in the file."""
+        return self._code_path
+
+    def with_code_path(self, *folders: str) -> WorkflowDefinition:
+        """The same definition, its modules to be looked for in `folders` too."""
+        copy = self.model_copy()
+        copy._code_path = tuple(dict.fromkeys(folders))
+        return copy
+
+    def with_settings(self, **settings: Any) -> WorkflowDefinition:
+        """The same definition under other settings, as `--model` and the settings panel make."""
+        merged = self.settings.model_dump() | settings
+        copy = self.model_copy(update={"settings": Settings.model_validate(merged)})
+        return copy.with_code_path(*self.code_path)
+
+
+def workflow_json_schema() -> dict[str, Any]:
+    """The JSON Schema of a workflow file, as published."""
+    schema = WorkflowDefinition.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
