@@ -70,9 +70,9 @@ Writer = AsNew | ByTask | ByVersion | AsFact
 
 class Move(msgspec.Struct, frozen=True):
     """
-    What an append does to a task: `ready` creates it, `wake` tells it that something arrived,
-    `keep` renews the writer's own lease for `delay_ms`; `timer` (due after `delay_ms`), `wait` and
-    `end` release the writer's own.
+    What an append does to a task: `ready` creates it (one that exists is woken), `wake` tells it
+    that something arrived (without effect if there is no such task), `keep` renews the writer's own
+    lease for `delay_ms`; `timer` (due after `delay_ms`), `wait` and `end` release the writer's own.
     """
 
     task: str
@@ -86,7 +86,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     was woken for nothing releases itself with no event at all.
 
     `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
-    repeated call is recognised by it.
+    repeated call is recognised by it. An append that ends its writer's task takes the memory of it
+    along (unless it closes the run): repeated, it is fenced, or closed out while the run cancels;
+    whoever needs to know reads the log.
     """
 
     run: str
@@ -201,6 +203,9 @@ class EventStore(Protocol):
             StoreFull: the server has no memory for new work (renewals and receipts go on).
             ValueError: neither events nor moves, more than `MAX_EVENTS_PER_APPEND` events, or a
                 release of a task that is not the writer's own.
+
+        When memory is full, outcomes, releases and facts are still taken; what begins work (a new
+        run, an intent, a person's append) is not.
         """
         ...
 
@@ -220,6 +225,14 @@ class EventStore(Protocol):
         """
         Make ready what is due: leases that ran out, timers that fired. Each is answered once per
         `resend_ms` until someone claims it. A token is kept: its holder may append until then.
+        """
+        ...
+
+    def audit(self) -> list[str]:
+        """
+        Repair what should not be, and return the tasks repaired: one that is ready, timed or leased
+        without a due entry is due now; a run that goes on without a task of its own gets one. Slow:
+        it looks at every task and every run.
         """
         ...
 

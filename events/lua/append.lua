@@ -1,0 +1,306 @@
+#!lua
+-- append: add events to a run, all or none, and move tasks. The one way to write to the log.
+--
+--   EVALSHA <append> <number of keys> <keys>
+--     run op mode subject token previous_op inbox flags moves
+--     [task action delay_ms]* [payload]* [event]+
+--
+-- KEYS (all in the slot of the run's partition)
+--   1 run stream   the run's events, ids <version>-0, fields t (server ms) and d (the event)
+--   2 feed         stream of references: r run, v last version, n count
+--   3 due          sorted set: task -> server ms at which someone has to look at it
+--   4 tasks        hash: task -> task record
+--   5 runs         hash: run -> run row
+--   6 ...          one string for each large payload
+--
+-- ARGV
+--   run            the run's id
+--   op             id of this operation, minted once; a repeated call is known by it
+--   mode           new | task | version | fact: as whom the writer writes
+--   subject        new: digest of the request; task: the writer's task;
+--                  version: the version the person saw; fact: the key the fact is about
+--   token          task: the lease's token
+--   previous_op    task: the task's last operation as the writer knows it
+--   inbox          task: the count of wake-ups that the writer has read
+--   flags          letters: i intent, r receipt, x the run is cancelling, c the run is closed
+--   moves          how many triples follow: task, action, delay in milliseconds
+--                    ready  create it, due after the delay (one that exists is woken)
+--                    wake   count into its inbox; one that waits or is timed becomes ready
+--                    keep   (own task) hold the lease for the delay from now
+--                    timer, wait, end   (own task) release it
+--   payload        contents of KEYS 6 ..., in their order
+--   event          1 to 1,000 encoded events
+--
+-- Task record: state|token|op|inbox|claims
+--   state   q ready, t timer, l leased, w waiting (no due entry)
+--   token   the holder's; stays after a lease ran out until another claims; empty once released
+--   op      the task's last operation; inbox: wake-ups so far; claims: claims since a release
+--
+-- Run row: version|phase|digest|person_op|closing_op, then a line "op key" for each recent fact
+--   phase       open | cancelling | closed | archived
+--   person_op   the last operation by version; closing_op: the one that closed the run
+--
+-- Reply: status, the run's version, server ms, the row's digest
+--   OK, or DUP (this very operation is in the log), or, with nothing written:
+--   EXISTS  a row is there, perhaps of another request: the digest tells
+--   GONE    no such run              CLOSED    it has ended, or cancels and is not the writer's
+--   FENCED  another holds the task   STALE     the task's last operation is another
+--   DIRTY   the inbox moved on       CONFLICT  the run is at another version
+--   An error reply BADCALL: the arguments make no sense; nothing was written.
+
+local run_stream, feed, due, tasks, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local run, op, mode, subject = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local token, previous_op, inbox_read, flags = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
+
+local FIRST_MOVE = 10
+local first_payload = FIRST_MOVE + 3 * tonumber(ARGV[9])
+local payload_count = #KEYS - 5
+local first_event = first_payload + payload_count
+local event_count = #ARGV - first_event + 1
+
+local MAX_EVENTS = 1000 -- 50,000 would block the server for half a second
+local FACT_KEYS_KEPT = 100 -- a repeat after a hundred other facts is left to the folds
+local READY, TIMER, LEASED, WAITING = 'q', 't', 'l', 'w'
+local RELEASES = { timer = true, wait = true, ['end'] = true }
+local OWN_ONLY = { keep = true, timer = true, wait = true, ['end'] = true }
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+
+-- Lua prints large numbers with an exponent, which no id and no record can bear.
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+local function flagged(letter)
+  return string.find(flags, letter, 1, true) ~= nil
+end
+
+local function read_row()
+  local text = redis.call('HGET', runs, run)
+  if not text then
+    return nil
+  end
+  local version, phase, digest, person_op, closing_op, facts =
+    string.match(text, '^(%d+)|(%a+)|([^|\n]*)|([^|\n]*)|([^|\n]*)(.*)$')
+  return {
+    version = tonumber(version), phase = phase, digest = digest,
+    person_op = person_op, closing_op = closing_op, facts = facts,
+  }
+end
+
+local function write_row(row)
+  local head = { whole(row.version), row.phase, row.digest, row.person_op, row.closing_op }
+  redis.call('HSET', runs, run, table.concat(head, '|') .. row.facts)
+end
+
+local function fact_op(row)
+  for known_op, key in string.gmatch(row.facts, '\n(%S+) ([^\n]*)') do
+    if key == subject then
+      return known_op
+    end
+  end
+  return nil
+end
+
+local function remember_fact(row)
+  local lines = { '\n' .. op .. ' ' .. subject }
+  for known_op, key in string.gmatch(row.facts, '\n(%S+) ([^\n]*)') do
+    if key ~= subject and #lines < FACT_KEYS_KEPT then
+      lines[#lines + 1] = '\n' .. known_op .. ' ' .. key
+    end
+  end
+  row.facts = table.concat(lines)
+end
+
+local loaded = {} -- task -> its record, or false where there is none
+local changed = {} -- the tasks whose records are to be written
+
+local function record_of(task)
+  if loaded[task] == nil then
+    local text = redis.call('HGET', tasks, task)
+    local state, holder, last_op, inbox, claims =
+      string.match(text or '', '^(%a)|([^|]*)|([^|]*)|(%d+)|(%d+)$')
+    loaded[task] = state and {
+      state = state, token = holder, op = last_op,
+      inbox = tonumber(inbox), claims = tonumber(claims),
+    } or false
+  end
+  return loaded[task]
+end
+
+local function each_move(visit)
+  for at = FIRST_MOVE, first_payload - 1, 3 do
+    visit(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]))
+  end
+end
+
+-- What the writer may not ask for, whatever the log holds ------------------------------------------
+
+local MOVES = {} -- action -> what it does to a task; filled below
+
+local function malformed()
+  if event_count < 1 or event_count > MAX_EVENTS then
+    return 'an append takes 1 to ' .. MAX_EVENTS .. ' events'
+  end
+  local problem
+  each_move(function(task, action, delay)
+    local own = mode == 'task' and task == subject
+    if not MOVES[action] or not delay then
+      problem = 'no move ' .. action
+    elseif OWN_ONLY[action] and not own then
+      problem = action .. ' is for the writer\'s own task'
+    end
+  end)
+  return problem
+end
+
+-- What the log does not allow: a status, or nil ----------------------------------------------------
+
+local function ended(row)
+  return row.phase == 'closed' or row.phase == 'archived'
+end
+
+local function releasing()
+  local found = false
+  each_move(function(task, action)
+    found = found or (task == subject and RELEASES[action] == true)
+  end)
+  return found
+end
+
+local CHECKS = {}
+
+function CHECKS.new(row)
+  return row and 'EXISTS' or nil
+end
+
+-- Expiry is not checked: a lease that ran out and that nobody took is still its holder's.
+function CHECKS.task(row)
+  local own = record_of(subject)
+  -- First, or a call repeated after a lost reply would conflict with itself.
+  if (own and own.op == op) or row.closing_op == op then return 'DUP' end
+  if ended(row) or (row.phase == 'cancelling' and subject ~= run .. '/') then return 'CLOSED' end
+  if not own or token == '' or own.token ~= token then return 'FENCED' end
+  if own.op ~= previous_op then return 'STALE' end
+  if own.inbox ~= inbox_read and (flagged('i') or releasing()) then return 'DIRTY' end
+end
+
+function CHECKS.version(row)
+  if row.person_op == op then return 'DUP' end
+  if row.phase ~= 'open' then return 'CLOSED' end
+  if row.version ~= tonumber(subject) then return 'CONFLICT' end
+end
+
+function CHECKS.fact(row)
+  if fact_op(row) == op then return 'DUP' end
+  if row.phase == 'archived' or (row.phase == 'closed' and not flagged('r')) then return 'CLOSED' end
+end
+
+-- What moves do -----------------------------------------------------------------------------------
+
+local function schedule(task, delay)
+  redis.call('ZADD', due, whole(now + delay), task)
+end
+
+local function release(record, state)
+  record.state, record.token, record.claims = state, '', 0
+end
+
+function MOVES.wake(task, delay)
+  local record = record_of(task)
+  if not record then return end
+  record.inbox = record.inbox + 1
+  changed[task] = true
+  if record.state == WAITING or record.state == TIMER then
+    record.state = READY
+    schedule(task, delay)
+  end
+end
+
+function MOVES.ready(task, delay)
+  if record_of(task) then return MOVES.wake(task, delay) end
+  loaded[task] = { state = READY, token = '', op = '', inbox = 0, claims = 0 }
+  changed[task] = true
+  schedule(task, delay)
+end
+
+function MOVES.keep(task, delay)
+  record_of(task).state = LEASED
+  schedule(task, delay)
+end
+
+function MOVES.timer(task, delay)
+  release(record_of(task), TIMER)
+  schedule(task, delay)
+end
+
+function MOVES.wait(task)
+  release(record_of(task), WAITING)
+  redis.call('ZREM', due, task)
+end
+
+MOVES['end'] = function(task)
+  loaded[task] = false
+  redis.call('HDEL', tasks, task)
+  redis.call('ZREM', due, task)
+end
+
+-- Checks, all of them before the first write: an error after it would leave half an append --------
+
+local problem = CHECKS[mode] and malformed() or (not CHECKS[mode] and 'no mode ' .. mode)
+if problem then
+  return redis.error_reply('BADCALL ' .. problem)
+end
+
+local row = read_row()
+if not row and mode ~= 'new' then
+  return { 'GONE', 0, now, '' }
+end
+local refusal = CHECKS[mode](row)
+if refusal then
+  return { refusal, row.version, now, row.digest }
+end
+
+-- Writes ------------------------------------------------------------------------------------------
+
+row = row or {
+  version = 0, phase = 'open', digest = subject, person_op = '', closing_op = '', facts = '',
+}
+
+-- Versions come from the row: a stream that was emptied has lost its count.
+for at = first_event, #ARGV do
+  row.version = row.version + 1
+  redis.call('XADD', run_stream, whole(row.version) .. '-0', 't', whole(now), 'd', ARGV[at])
+end
+redis.call('XADD', feed, '*', 'r', run, 'v', whole(row.version), 'n', whole(event_count))
+for at = 1, payload_count do
+  redis.call('SET', KEYS[5 + at], ARGV[first_payload + at - 1])
+end
+
+if flagged('c') and not ended(row) then
+  row.phase, row.closing_op = 'closed', op
+elseif flagged('x') and row.phase == 'open' then
+  row.phase = 'cancelling'
+end
+if mode == 'version' then
+  row.person_op = op
+elseif mode == 'fact' then
+  remember_fact(row)
+end
+write_row(row)
+
+if mode == 'task' then
+  record_of(subject).op = op
+  changed[subject] = true
+end
+each_move(function(task, action, delay) MOVES[action](task, delay) end)
+for task in pairs(changed) do
+  local record = loaded[task]
+  if record then
+    redis.call('HSET', tasks, task, table.concat({
+      record.state, record.token, record.op, whole(record.inbox), whole(record.claims),
+    }, '|'))
+  end
+end
+return { 'OK', row.version, now, row.digest }

@@ -1,0 +1,407 @@
+"""
+The log in memory: for tests of workflows, and as the plain model of the scripts in `lua/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Literal, assert_never
+
+from mulligan.errors import EventUnreadable
+from mulligan.events.codec import decode
+from mulligan.events.envelope import Envelope
+from mulligan.events.keys import partition_of
+from mulligan.events.prepared import RELEASES, Prepared, check_lease, prepare, releases_own
+from mulligan.events.refusals import Status, refusal
+from mulligan.events.store import (
+    MAX_CLAIMS,
+    Append,
+    Appended,
+    AsFact,
+    AsNew,
+    ByTask,
+    ByVersion,
+    Claimed,
+    FeedEntry,
+    Held,
+    Move,
+    NotClaimed,
+    Renewed,
+    Row,
+    RunPhase,
+    Swept,
+)
+from mulligan.events.tasks import parse_task, run_task
+
+FACT_KEYS_KEPT = 100
+"""As in `lua/append.lua`: a repeat after a hundred other facts is left to the folds."""
+
+State = Literal["ready", "timer", "leased", "waiting"]
+
+
+@dataclass(slots=True)
+class _Task:
+    """`due_ms` is None while it waits; `token` stays after a lease ran out, until a claim."""
+
+    state: State
+    due_ms: int | None
+    token: str = ""
+    op: str = ""
+    inbox: int = 0
+    claims: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    digest: str
+    phase: RunPhase = "open"
+    person_op: str = ""
+    closing_op: str = ""
+    fact_ops: dict[str, str] = field(default_factory=dict)
+    events: list[tuple[int, bytes]] = field(default_factory=list)
+    """time and bytes; the version is the place, from 1"""
+    payloads: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def version(self) -> int:
+        return len(self.events)
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ("closed", "archived")
+
+
+class MemoryEventStore:
+    """
+    The `EventStore` without a server. Nothing is kept; nothing is shared between processes.
+
+    Args:
+        now_ms: the clock that leases and timers go by, in milliseconds; a test moves it as it
+            likes. Waiting for events (`follow`, `feed`) goes by real time.
+        partitions: how many partitions the runs are spread over.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], *, partitions: int = 1) -> None:
+        self._now_ms = now_ms
+        self._runs: dict[str, _Run] = {}
+        self._tasks: dict[str, _Task] = {}
+        self._feeds: list[list[FeedEntry]] = [[] for _ in range(partitions)]
+        self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
+        self._changed = Condition()
+
+    # --- append ----------------------------------------------------------------------------------
+
+    def append(self, append: Append) -> Appended:
+        """See `EventStore.append`."""
+        prepared = prepare(append)
+        with self._changed:
+            now_ms = self._now_ms()
+            run = self._runs.get(append.run)
+            status = self._judge(append, run)
+            version = run.version if run else 0
+            if status == "OK":
+                version = self._write(prepared, now_ms)
+                self._changed.notify_all()
+                return Appended(version, now_ms, prepared.envelopes(version, now_ms))
+        same_request = status == "EXISTS" and run and append.writer == AsNew(run.digest)
+        if status == "DUP" or same_request:
+            return Appended(version, now_ms, (), repeated=True)
+        raise refusal(status, append, version)
+
+    def _judge(self, append: Append, run: _Run | None) -> Status:
+        if run is None:
+            return "OK" if isinstance(append.writer, AsNew) else "GONE"
+        match append.writer:
+            case AsNew():
+                return "EXISTS"
+            case ByTask() as writer:
+                return self._judge_task(append, writer, run)
+            case ByVersion(version):
+                return _judge_person(append, version, run)
+            case AsFact() as writer:
+                return _judge_fact(append, writer, run)
+            case _:
+                assert_never(append.writer)
+
+    def _judge_task(self, append: Append, writer: ByTask, run: _Run) -> Status:
+        task = self._tasks.get(writer.task)
+        if append.op in (task and task.op, run.closing_op):
+            return "DUP"
+        if run.ended or (run.phase == "cancelling" and writer.task != run_task(append.run)):
+            return "CLOSED"
+        if task is None or not writer.token or task.token != writer.token:
+            return "FENCED"
+        if task.op != writer.previous_op:
+            return "STALE"
+        if task.inbox != writer.inbox and (writer.intent or releases_own(append)):
+            return "DIRTY"
+        return "OK"
+
+    def _write(self, prepared: Prepared, now_ms: int) -> int:
+        append = prepared.append
+        run = self._runs.setdefault(
+            append.run, _Run(append.writer.digest if isinstance(append.writer, AsNew) else "")
+        )
+        run.events += [(now_ms, raw) for raw in prepared.raw]
+        run.payloads.update(prepared.payloads)
+        self._refer(append.run, run.version, len(prepared.raw))
+        _move_run(append, run)
+        if isinstance(append.writer, ByTask):
+            self._tasks[append.writer.task].op = append.op
+        for move in append.moves:
+            self._move(move, now_ms)
+        return run.version
+
+    def _refer(self, run: str, version: int, count: int) -> None:
+        feed = self._feeds[partition_of(run, len(self._feeds))]
+        feed.append(FeedEntry(f"{len(feed) + 1}-0", run, version, count))
+
+    def _move(self, move: Move, now_ms: int) -> None:
+        task = self._tasks.get(move.task)
+        due_ms = now_ms + move.delay_ms
+        if move.to in RELEASES and task:
+            task.token, task.claims = "", 0
+        match move.to:
+            case "ready" if task is None:
+                self._tasks[move.task] = _Task("ready", due_ms)
+            case "ready" | "wake":
+                if task:
+                    _wake(task, due_ms)
+            case "keep":
+                self._tasks[move.task].state, self._tasks[move.task].due_ms = "leased", due_ms
+            case "timer":
+                self._tasks[move.task].state, self._tasks[move.task].due_ms = "timer", due_ms
+            case "wait":
+                self._tasks[move.task].state, self._tasks[move.task].due_ms = "waiting", None
+            case "end":
+                self._tasks.pop(move.task)
+            case _:
+                assert_never(move.to)
+
+    # --- Leases ----------------------------------------------------------------------------------
+
+    def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
+        """See `EventStore.claim`."""
+        check_lease(run, task, token)
+        with self._changed:
+            now_ms = self._now_ms()
+            found, of = self._tasks.get(task), self._runs.get(run)
+            if found is None or of is None or _is_left_over(task, found, of, run, now_ms):
+                self._tasks.pop(task, None)
+                return NotClaimed("GONE")
+            repeated = found.state == "leased" and found.token == token
+            if not repeated and (reason := _not_yet(found, now_ms)):
+                return NotClaimed(reason)
+            found.claims += not repeated
+            found.state, found.token, found.due_ms = "leased", token, now_ms + lease_ms
+            return _claimed(task, found, of, now_ms)
+
+    def renew(self, held: Sequence[Held], lease_ms: int) -> Mapping[str, Renewed | None]:
+        """See `EventStore.renew`."""
+        with self._changed:
+            return {lease.task: self._renew(lease, lease_ms) for lease in held}
+
+    def _renew(self, held: Held, lease_ms: int) -> Renewed | None:
+        task, run = self._holding(held), self._runs.get(held.run)
+        if task is None or run is None:
+            return None
+        task.state, task.due_ms = "leased", self._now_ms() + lease_ms
+        return Renewed(task.inbox, run.phase)
+
+    def give_back(self, held: Held) -> bool:
+        """See `EventStore.give_back`."""
+        with self._changed:
+            task = self._holding(held)
+            if task is None:
+                return False
+            task.state, task.due_ms, task.token, task.claims = "ready", self._now_ms(), "", 0
+            return True
+
+    def _holding(self, held: Held) -> _Task | None:
+        task = self._tasks.get(held.task)
+        return task if task and held.token and task.token == held.token else None
+
+    def sweep(self, *, limit: int = 500, resend_ms: int = 2_000) -> Swept:
+        """See `EventStore.sweep`; `limit` counts for each partition."""
+        with self._changed:
+            now_ms = self._now_ms()
+            swept = [
+                name
+                for partition in range(len(self._feeds))
+                for name in self._due_in(partition, now_ms)[:limit]
+            ]
+            for name in swept:
+                self._tasks[name].state, self._tasks[name].due_ms = "ready", now_ms + resend_ms
+            ahead = [t.due_ms - now_ms for t in self._tasks.values() if t.due_ms is not None]
+            return Swept(tuple(swept), max(0, min(ahead)) if ahead else None)
+
+    def _due_in(self, partition: int, now_ms: int) -> list[str]:
+        due = [
+            (task.due_ms, name)
+            for name, task in self._tasks.items()
+            if task.due_ms is not None
+            and task.due_ms <= now_ms
+            and partition_of(parse_task(name)[0], len(self._feeds)) == partition
+        ]
+        return [name for _, name in sorted(due)]
+
+    def audit(self) -> list[str]:
+        """See `EventStore.audit`; here a task can't lose its due entry."""
+        with self._changed:
+            stranded = [
+                run_task(name)
+                for name, run in self._runs.items()
+                if not run.ended and run_task(name) not in self._tasks
+            ]
+            self._tasks.update({task: _Task("ready", self._now_ms()) for task in stranded})
+            return stranded
+
+    # --- Reads -----------------------------------------------------------------------------------
+
+    def read(self, run: str, after: int = 0, *, limit: int | None = None) -> list[Envelope]:
+        """See `EventStore.read`."""
+        with self._changed:
+            events = self._runs[run].events if run in self._runs else []
+            stop = None if limit is None else after + limit
+            found = list(enumerate(events, start=1))[after:stop]
+        return [decode(run, version, time_ms, raw) for version, (time_ms, raw) in found]
+
+    def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
+        """See `EventStore.follow`."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: run in self._runs and self._runs[run].version > after, wait_ms / 1000
+            )
+            return self.read(run, after)
+
+    def row(self, run: str) -> Row | None:
+        """See `EventStore.row`."""
+        with self._changed:
+            found = self._runs.get(run)
+            return Row(found.version, found.phase, found.digest) if found else None
+
+    def runs(self) -> Iterator[tuple[str, Row]]:
+        """See `EventStore.runs`."""
+        for name in list(self._runs):
+            row = self.row(name)
+            if row:
+                yield name, row
+
+    def payload(self, run: str, digest: str) -> bytes:
+        """See `EventStore.payload`."""
+        with self._changed:
+            found = self._runs[run].payloads.get(digest) if run in self._runs else None
+        if found is None:
+            raise EventUnreadable(f"run {run!r}: the payload {digest} is missing")
+        return found
+
+    def feed(
+        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
+    ) -> list[FeedEntry]:
+        """See `EventStore.feed`."""
+        seen = int(after.partition("-")[0])
+        with self._changed:
+            feed = self._feeds[partition]
+            self._changed.wait_for(lambda: len(feed) > seen, wait_ms / 1000)
+            return feed[seen : seen + limit]
+
+    def partitions(self) -> int:
+        """See `EventStore.partitions`."""
+        return len(self._feeds)
+
+    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
+        """See `EventStore.rows`."""
+        with self._changed:
+            checkpoint, rows = self._rows.get((projection, partition), ("0", {}))
+            return checkpoint, dict(rows)
+
+    def commit_rows(
+        self,
+        projection: str,
+        partition: int,
+        *,
+        expected: str,
+        checkpoint: str,
+        rows: Mapping[str, bytes],
+    ) -> bool:
+        """See `EventStore.commit_rows`."""
+        with self._changed:
+            current, stored = self.rows(projection, partition)
+            if current != expected:
+                return False
+            self._rows[projection, partition] = (checkpoint, {**stored, **rows})
+            return True
+
+    def check(self) -> list[str]:
+        """See `EventStore.check`."""
+        return ["the log is in memory: it ends with this process"]
+
+    def close(self) -> None:
+        """See `EventStore.close`."""
+
+
+def _judge_person(append: Append, version: int, run: _Run) -> Status:
+    if run.person_op == append.op:
+        return "DUP"
+    if run.phase != "open":
+        return "CLOSED"
+    return "OK" if run.version == version else "CONFLICT"
+
+
+def _judge_fact(append: Append, writer: AsFact, run: _Run) -> Status:
+    if run.fact_ops.get(writer.key) == append.op:
+        return "DUP"
+    if run.phase == "archived" or (run.phase == "closed" and not writer.receipt):
+        return "CLOSED"
+    return "OK"
+
+
+def _move_run(append: Append, run: _Run) -> None:
+    if append.phase == "closed" and not run.ended:
+        run.phase, run.closing_op = "closed", append.op
+    elif append.phase == "cancelling" and run.phase == "open":
+        run.phase = "cancelling"
+    if isinstance(append.writer, ByVersion):
+        run.person_op = append.op
+    elif isinstance(append.writer, AsFact):
+        run.fact_ops.pop(append.writer.key, None)
+        run.fact_ops[append.writer.key] = append.op
+        if len(run.fact_ops) > FACT_KEYS_KEPT:
+            del run.fact_ops[next(iter(run.fact_ops))]
+
+
+def _wake(task: _Task, due_ms: int) -> None:
+    task.inbox += 1
+    if task.state in ("waiting", "timer"):
+        task.state, task.due_ms = "ready", due_ms
+
+
+def _is_left_over(name: str, task: _Task, run: _Run, run_name: str, now_ms: int) -> bool:
+    live = task.state == "leased" and task.due_ms is not None and task.due_ms > now_ms
+    left_by_cancellation = run.phase == "cancelling" and name != run_task(run_name) and not live
+    return run.ended or left_by_cancellation
+
+
+def _not_yet(task: _Task, now_ms: int) -> Literal["IDLE", "BUSY", "EARLY"] | None:
+    if task.due_ms is None:
+        return "IDLE"
+    if task.state == "ready" or task.due_ms <= now_ms:
+        return None
+    return "BUSY" if task.state == "leased" else "EARLY"
+
+
+def _claimed(name: str, task: _Task, run: _Run, now_ms: int) -> Claimed:
+    lost = task.claims - 1
+    return Claimed(
+        task=name,
+        token=task.token,
+        version=run.version,
+        phase=run.phase,
+        op=task.op,
+        inbox=task.inbox,
+        claims=lost,
+        now_ms=now_ms,
+        poison=lost >= MAX_CLAIMS,
+    )

@@ -1,0 +1,173 @@
+"""
+An append, checked and packed: what every store does before it looks at the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mulligan.events.codec import encode, event_id
+from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.facts import Fact
+from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical
+from mulligan.events.store import (
+    MAX_EVENTS_PER_APPEND,
+    Append,
+    AsFact,
+    AsNew,
+    ByTask,
+    Move,
+)
+from mulligan.events.tasks import parse_task
+
+RELEASES = frozenset({"timer", "wait", "end"})
+"""Moves by which a writer lets go of its own task."""
+
+_RUN = re.compile(r"[^\s/|{}]{1,200}")
+_WORD = re.compile(r"[^\s|]{1,200}")
+_LINE = re.compile(r"[^\r\n]{1,500}")
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """An append's events as they will be stored, their bytes, and the payloads moved out."""
+
+    append: Append
+    events: tuple[NewEvent, ...]
+    raw: tuple[bytes, ...]
+    payloads: Mapping[str, bytes]
+
+    def envelopes(self, version: int, now_ms: int) -> tuple[Envelope, ...]:
+        """The events as they stand in the log once the run is at `version`."""
+        first = version - len(self.events) + 1
+        return tuple(
+            Envelope(
+                id=event_id(self.append.op, index),
+                run=self.append.run,
+                version=first + index,
+                time_ms=now_ms,
+                data=event.data,
+                node=event.node,
+                attempt=event.attempt,
+                causation=self.append.causation,
+                correlation=self.append.correlation,
+            )
+            for index, event in enumerate(self.events)
+        )
+
+
+def prepare(append: Append) -> Prepared:
+    """
+    Check an append and pack its events.
+
+    Raises:
+        ValueError: it makes no sense, whatever the log holds.
+    """
+    check_names(append)
+    check_moves(append)
+    if not 1 <= len(append.events) <= MAX_EVENTS_PER_APPEND:
+        raise ValueError(
+            f"{len(append.events)} events in one append, 1 to {MAX_EVENTS_PER_APPEND} are allowed; "
+            "split them into several appends"
+        )
+    payloads: dict[str, bytes] = {}
+    events = tuple(
+        NewEvent(_move_payloads_out(event.data, payloads), event.node, event.attempt)
+        for event in append.events
+    )
+    return Prepared(append, events, tuple(_encoded(append, events)), payloads)
+
+
+def releases_own(append: Append) -> bool:
+    """Whether the writer lets go of its task with this append."""
+    writer = append.writer
+    return isinstance(writer, ByTask) and any(
+        move.task == writer.task and move.to in RELEASES for move in append.moves
+    )
+
+
+def check_names(append: Append) -> None:
+    """Refuse names that a stored record could not be read back from."""
+    if not _RUN.fullmatch(append.run):
+        raise ValueError(f"not a run id: {append.run!r} (no blanks, '/', '|', '{{' or '}}')")
+    if not _WORD.fullmatch(append.op):
+        raise ValueError(f"run {append.run!r}: not an operation id: {append.op!r}")
+    match append.writer:
+        case AsNew(digest) if not _WORD.fullmatch(digest):
+            raise ValueError(f"run {append.run!r}: not a digest: {digest!r}")
+        case AsFact(key) if not _LINE.fullmatch(key):
+            raise ValueError(f"run {append.run!r}: not a fact's key: {key!r}")
+        case ByTask(task):
+            check_task(append.run, task)
+        case _:
+            pass
+
+
+def check_task(run: str, task: str) -> None:
+    """Refuse a task of another run: its keys may lie elsewhere."""
+    if parse_task(task)[0] != run:
+        raise ValueError(f"task {task!r} is not of run {run!r}")
+
+
+def check_lease(run: str, task: str, token: str) -> None:
+    """Refuse a lease whose record could not be read back."""
+    check_task(run, task)
+    if not _WORD.fullmatch(token):
+        raise ValueError(f"task {task!r}: not a token: use a fresh random one of 96 bits, as hex")
+
+
+def check_moves(append: Append) -> None:
+    """Refuse moves of other runs' tasks, and any but a wake of a task that is not the writer's."""
+    own = append.writer.task if isinstance(append.writer, ByTask) else None
+    for move in append.moves:
+        check_task(append.run, move.task)
+        if move.delay_ms < 0:
+            raise ValueError(f"task {move.task!r}: a delay of {move.delay_ms} ms")
+        if move.to not in ("ready", "wake") and move.task != own:
+            raise ValueError(f"task {move.task!r}: only its own holder may move it to {move.to!r}")
+    if own is not None:
+        _check_own_moves([move for move in append.moves if move.task == own])
+
+
+def _check_own_moves(moves: list[Move]) -> None:
+    if len(moves) > 1:
+        raise ValueError(
+            f"task {moves[0].task!r}: moved twice in one append, "
+            f"to {moves[0].to!r} and {moves[1].to!r}"
+        )
+
+
+def _encoded(append: Append, events: tuple[NewEvent, ...]) -> Iterator[bytes]:
+    for index, event in enumerate(events):
+        yield encode(
+            event,
+            id=event_id(append.op, index),
+            causation=append.causation,
+            correlation=append.correlation,
+        )
+
+
+def _move_payloads_out(fact: Fact, payloads: dict[str, bytes]) -> Fact:
+    small = {
+        name: _outside(getattr(fact, name), payloads)
+        for name in fact.__struct_fields__
+        if _holds_large(getattr(fact, name))
+    }
+    return msgspec.structs.replace(fact, **small) if small else fact
+
+
+def _holds_large(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(_holds_large(item) for item in value)
+    return isinstance(value, Payload) and value.inline and value.size > INLINE_LIMIT_BYTES
+
+
+def _outside(value: object, payloads: dict[str, bytes]) -> object:
+    if isinstance(value, tuple):
+        return tuple(_outside(item, payloads) for item in value)
+    if isinstance(value, Payload) and _holds_large(value):
+        payloads[value.digest] = canonical(value.value)
+        return value.without_value()
+    return value

@@ -1,0 +1,401 @@
+"""
+The log on Redis or Valkey: each call is one script of `lua/`, or a plain read.
+
+`docs/log.md` tells the rules; `lua/append.lua` describes every key and record.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, assert_never, cast
+
+from redis import Redis
+
+from mulligan.errors import EventUnreadable, StoreUnfit
+from mulligan.events.codec import decode
+from mulligan.events.envelope import Envelope
+from mulligan.events.keys import Keys, partition_of, partitions_key
+from mulligan.events.payload import digest_of
+from mulligan.events.prepared import Prepared, check_lease, prepare
+from mulligan.events.redis_connection import answers, check_client, connect, place_of
+from mulligan.events.redis_fitness import Room, check_server
+from mulligan.events.redis_scripts import Scripts
+from mulligan.events.redis_streams import Streams
+from mulligan.events.refusals import Refusal, refusal
+from mulligan.events.store import (
+    MAX_CLAIMS,
+    Append,
+    Appended,
+    AsFact,
+    AsNew,
+    ByTask,
+    ByVersion,
+    Claimed,
+    FeedEntry,
+    Held,
+    NotClaimed,
+    Renewed,
+    Row,
+    RunPhase,
+    Swept,
+    Writer,
+)
+
+SCAN_PAGE = 500
+"""Entries a SCAN step: few enough not to hold up the server."""
+
+
+class RedisEventStore:
+    """
+    The `EventStore` on a Redis (7.0 or newer) or Valkey server.
+
+    Args:
+        server: a URL (`redis://`, `rediss://`, `unix:///path?db=0`), or a client of your own whose
+            own retries are off. A client stays open after `close`.
+        partitions: how many partitions a server that has none yet shall have (1 if not given); an
+            error if it has another number: runs would be looked for in the wrong place.
+        script_heads: off only for imitations that can't read the first line of a script.
+
+    Raises:
+        StoreUnfit: the URL or the client can't be used.
+    """
+
+    def __init__(
+        self, server: str | Redis, *, partitions: int | None = None, script_heads: bool = True
+    ) -> None:
+        self._owns_client = isinstance(server, str)
+        self._client = connect(server) if isinstance(server, str) else server
+        check_client(self._client)
+        self._place = place_of(self._client)
+        self._scripts = Scripts(self._client, heads=script_heads)
+        self._streams = Streams(self._client, self._place)
+        self._room = Room(self._client, self._place)
+        self._asked_partitions = partitions
+        self._partitions: list[Keys] = []
+        self._lock = Lock()
+
+    # --- Writing ---------------------------------------------------------------------------------
+
+    def append(self, append: Append) -> Appended:
+        """See `EventStore.append`."""
+        prepared = prepare(append)
+        when_full = _goes_on_when_full(append.writer)
+        keys = self._keys(append.run)
+        with answers(self._place):
+            if _begins_work(append.writer):
+                self._room.require()
+            reply = self._scripts.call(
+                "append",
+                _append_keys(keys, prepared),
+                _append_args(prepared),
+                when_full=when_full,
+            )
+        return _appended(prepared, reply)
+
+    def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
+        """See `EventStore.claim`."""
+        check_lease(run, task, token)
+        keys = self._keys(run)
+        with answers(self._place):
+            reply = self._scripts.call(
+                "claim", [keys.due, keys.tasks, keys.runs], [run, task, token, lease_ms]
+            )
+        if reply[0] != b"OK":
+            return NotClaimed(reply[0].decode())
+        _, version, phase, op, inbox, lost, now_ms = reply
+        return Claimed(
+            task=task,
+            token=token,
+            version=version,
+            phase=phase.decode(),
+            op=op.decode(),
+            inbox=inbox,
+            claims=lost,
+            now_ms=now_ms,
+            poison=lost >= MAX_CLAIMS,
+        )
+
+    def renew(self, held: Sequence[Held], lease_ms: int) -> Mapping[str, Renewed | None]:
+        """See `EventStore.renew`."""
+        by_partition: defaultdict[int, list[Held]] = defaultdict(list)
+        for lease in held:
+            by_partition[self._keys(lease.run).partition].append(lease)
+        renewed: dict[str, Renewed | None] = {}
+        for partition, leases in by_partition.items():
+            renewed |= self._renew(self._partition(partition), leases, lease_ms)
+        return renewed
+
+    def _renew(self, keys: Keys, held: list[Held], lease_ms: int) -> Mapping[str, Renewed | None]:
+        leases = [part for lease in held for part in (lease.run, lease.task, lease.token)]
+        with answers(self._place):
+            reply = self._scripts.call(
+                "renew", [keys.due, keys.tasks, keys.runs], [lease_ms, *leases]
+            )
+        return {
+            lease.task: None if inbox < 0 else Renewed(inbox, phase.decode())
+            for lease, inbox, phase in zip(held, reply[::2], reply[1::2], strict=True)
+        }
+
+    def give_back(self, held: Held) -> bool:
+        """See `EventStore.give_back`."""
+        keys = self._keys(held.run)
+        with answers(self._place):
+            reply = self._scripts.call("give_back", [keys.due, keys.tasks], [held.task, held.token])
+        return bool(reply)
+
+    def sweep(self, *, limit: int = 500, resend_ms: int = 2_000) -> Swept:
+        """See `EventStore.sweep`; `limit` counts for each partition."""
+        tasks: list[str] = []
+        next_in_ms: list[int] = []
+        for keys in self._all():
+            with answers(self._place):
+                wait_ms, *due = self._scripts.call(
+                    "sweep", [keys.due, keys.tasks], [limit, resend_ms]
+                )
+            tasks += [task.decode() for task in due]
+            next_in_ms += [wait_ms] if wait_ms >= 0 else []
+        return Swept(tuple(tasks), min(next_in_ms, default=None))
+
+    def audit(self) -> list[str]:
+        """See `EventStore.audit`."""
+        repaired: list[str] = []
+        for keys in self._all():
+            for tasks in self._scan(keys.tasks):
+                repaired += self._audit(keys, tasks=list(tasks))
+            for runs in self._scan(keys.runs):
+                repaired += self._audit(keys, runs=list(runs))
+        return repaired
+
+    def _audit(
+        self, keys: Keys, *, tasks: Sequence[bytes] = (), runs: Sequence[bytes] = ()
+    ) -> list[str]:
+        with answers(self._place):
+            repaired = self._scripts.call(
+                "audit", [keys.due, keys.tasks, keys.runs], [len(tasks), *tasks, *runs]
+            )
+        return [task.decode() for task in repaired]
+
+    # --- Reading a run ---------------------------------------------------------------------------
+
+    def read(self, run: str, after: int = 0, *, limit: int | None = None) -> list[Envelope]:
+        """See `EventStore.read`."""
+        stream = self._keys(run).run(run)
+        return [
+            _envelope(run, entry_id, fields)
+            for entry_id, fields in self._streams.entries(stream, f"{after}-0", limit)
+        ]
+
+    def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
+        """See `EventStore.follow`."""
+        self._streams.wait(self._keys(run).run(run), f"{after}-0", wait_ms)
+        return self.read(run, after)
+
+    def row(self, run: str) -> Row | None:
+        """See `EventStore.row`."""
+        with answers(self._place):
+            text = cast("bytes | None", self._client.hget(self._keys(run).runs, run))
+        return None if text is None else _row(text)
+
+    def runs(self) -> Iterator[tuple[str, Row]]:
+        """See `EventStore.runs`."""
+        for keys in self._all():
+            for page in self._scan(keys.runs):
+                for run, text in page.items():
+                    yield run.decode(), _row(text)
+
+    def payload(self, run: str, digest: str) -> bytes:
+        """See `EventStore.payload`."""
+        with answers(self._place):
+            data = cast("bytes | None", self._client.get(self._keys(run).payload(run, digest)))
+        if data is None or digest_of(data) != digest:
+            found = "is missing" if data is None else "is not what its digest says"
+            raise EventUnreadable(f"run {run!r}: the payload {digest} {found}")
+        return data
+
+    # --- Following all runs ----------------------------------------------------------------------
+
+    def feed(
+        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
+    ) -> list[FeedEntry]:
+        """See `EventStore.feed`."""
+        stream = self._partition(partition).feed
+        if wait_ms:
+            self._streams.wait(stream, after, wait_ms)
+        return [
+            FeedEntry(entry_id, fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))
+            for entry_id, fields in self._streams.entries(stream, after, limit)
+        ]
+
+    def partitions(self) -> int:
+        """See `EventStore.partitions`."""
+        return len(self._all())
+
+    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
+        """See `EventStore.rows`."""
+        keys = self._partition(partition)
+        with answers(self._place), self._client.pipeline(transaction=True) as together:
+            together.get(keys.checkpoint(projection))
+            together.hgetall(keys.rows(projection))
+            checkpoint, rows = together.execute()
+        return (checkpoint or b"0").decode(), {run.decode(): row for run, row in rows.items()}
+
+    def commit_rows(
+        self,
+        projection: str,
+        partition: int,
+        *,
+        expected: str,
+        checkpoint: str,
+        rows: Mapping[str, bytes],
+    ) -> bool:
+        """See `EventStore.commit_rows`."""
+        keys = self._partition(partition)
+        flat = [part for pair in rows.items() for part in pair]
+        with answers(self._place):
+            reply = self._scripts.call(
+                "commit_rows",
+                [keys.rows(projection), keys.checkpoint(projection)],
+                [expected, checkpoint, *flat],
+            )
+        return bool(reply)
+
+    # --- The server ------------------------------------------------------------------------------
+
+    def check(self) -> list[str]:
+        """See `EventStore.check`."""
+        with answers(self._place):
+            return check_server(self._client, self._place)
+
+    def close(self) -> None:
+        """See `EventStore.close`; readers that wait return within a second."""
+        self._streams.close()
+        if self._owns_client:
+            self._client.close()
+
+    def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
+        cursor = 0
+        while True:
+            with answers(self._place):
+                scanned = cast(Any, self._client.hscan(key, cursor, count=SCAN_PAGE))
+            cursor, page = scanned
+            if page:
+                yield page
+            if cursor == 0:
+                return
+
+    def _keys(self, run: str) -> Keys:
+        partitions = self._all()
+        return partitions[partition_of(run, len(partitions))]
+
+    def _partition(self, partition: int) -> Keys:
+        return self._all()[partition]
+
+    def _all(self) -> list[Keys]:
+        if not self._partitions:
+            with self._lock, answers(self._place):
+                self._partitions = [Keys(number) for number in range(self._fixed_partitions())]
+        return self._partitions
+
+    def _fixed_partitions(self) -> int:
+        stored = self._client.get(partitions_key())
+        if stored is None:
+            self._client.set(partitions_key(), self._asked_partitions or 1, nx=True)
+            stored = self._client.get(partitions_key())
+        count = int(cast(bytes, stored))
+        if self._asked_partitions not in (None, count):
+            raise StoreUnfit(
+                f"the server at {self._place} has {count} partitions, not "
+                f"{self._asked_partitions}; their number is fixed with the first run: "
+                "leave the setting out, or start on an empty server"
+            )
+        return count
+
+
+# --- What begins work, what must not be lost -----------------------------------------------------
+
+
+def _begins_work(writer: Writer) -> bool:
+    return isinstance(writer, AsNew) or (isinstance(writer, ByTask) and writer.intent)
+
+
+def _goes_on_when_full(writer: Writer) -> bool:
+    """
+    What follows from admitted work, and what ends it, is taken to the last byte: a tool's receipt
+    that found no room would leave its effect unknown.
+    """
+    return isinstance(writer, AsFact) or (isinstance(writer, ByTask) and not writer.intent)
+
+
+# --- The append script's call and reply ----------------------------------------------------------
+
+
+def _append_keys(keys: Keys, prepared: Prepared) -> list[str]:
+    run = prepared.append.run
+    payloads = [keys.payload(run, digest) for digest in prepared.payloads]
+    return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *payloads]
+
+
+def _append_args(prepared: Prepared) -> list[Any]:
+    append = prepared.append
+    moves = [part for move in append.moves for part in (move.task, move.to, move.delay_ms)]
+    return [
+        append.run,
+        append.op,
+        *_writer_args(append.writer),
+        _flags(append),
+        len(append.moves),
+        *moves,
+        *prepared.payloads.values(),
+        *prepared.raw,
+    ]
+
+
+def _writer_args(writer: Writer) -> tuple[str, str, str, str, int]:
+    """mode, subject, token, previous op, inbox"""
+    match writer:
+        case AsNew(digest):
+            return "new", digest, "", "", 0
+        case ByTask(task, token, previous_op, inbox):
+            return "task", task, token, previous_op, inbox
+        case ByVersion(version):
+            return "version", str(version), "", "", 0
+        case AsFact(key):
+            return "fact", key, "", "", 0
+        case _:
+            assert_never(writer)
+
+
+def _flags(append: Append) -> str:
+    writer = append.writer
+    flags = {"cancelling": "x", "closed": "c", None: ""}[append.phase]
+    if isinstance(writer, ByTask) and writer.intent:
+        flags += "i"
+    if isinstance(writer, AsFact) and writer.receipt:
+        flags += "r"
+    return flags
+
+
+def _appended(prepared: Prepared, reply: list[Any]) -> Appended:
+    status, version, now_ms, digest = reply[0].decode(), reply[1], reply[2], reply[3].decode()
+    append = prepared.append
+    if status == "OK":
+        return Appended(version, now_ms, prepared.envelopes(version, now_ms))
+    same_request = status == "EXISTS" and append.writer == AsNew(digest)
+    if status == "DUP" or same_request:
+        return Appended(version, now_ms, (), repeated=True)
+    raise refusal(cast(Refusal, status), append, version)
+
+
+# --- What is stored ------------------------------------------------------------------------------
+
+
+def _envelope(run: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Envelope:
+    version = int(entry_id.partition("-")[0])
+    return decode(run, version, int(fields.get(b"t", 0)), fields.get(b"d", b""))
+
+
+def _row(text: bytes) -> Row:
+    version, phase, digest, _ = text.decode().split("|", 3)
+    return Row(int(version), cast(RunPhase, phase), digest)

@@ -1,0 +1,73 @@
+"""
+Reading streams: pages of entries, and waiting for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from time import monotonic
+from typing import Any
+
+from redis import Redis
+
+from mulligan.events.redis_connection import answers
+
+PAGE = 1_000
+"""Entries a command: a longer answer would keep the server from everybody else."""
+
+LONGEST_BLOCK_MS = 1_000
+"""
+A blocking read holds a connection of the pool for itself, and ends before the connection's own
+time-out would end it; so `close` is noticed within this time, too.
+"""
+
+Entry = tuple[str, dict[bytes, bytes]]
+
+
+class Streams:
+    """Entries of streams, by id."""
+
+    def __init__(self, client: Redis, place: str) -> None:
+        self._client = client
+        self._place = place
+        self._closed = Event()
+        self._block_ms = _block_ms(client)
+
+    def entries(self, stream: str, after: str, limit: int | None) -> Iterator[Entry]:
+        """Yield the entries after the id `after`, oldest first, `limit` at most."""
+        left = limit
+        while left is None or left > 0:
+            asked = PAGE if left is None else min(PAGE, left)
+            page = self._page(stream, after, asked)
+            yield from page
+            if len(page) < asked:
+                return
+            after = page[-1][0]
+            left = None if left is None else left - len(page)
+
+    def wait(self, stream: str, after: str, wait_ms: int) -> None:
+        """Return once there is an entry after `after`, or `wait_ms` are over, or on `close`."""
+        until_s = monotonic() + wait_ms / 1000
+        while not self._closed.is_set():
+            left_ms = int((until_s - monotonic()) * 1000)
+            if left_ms <= 0 or self._blocked(stream, after, min(left_ms, self._block_ms)):
+                return
+
+    def close(self) -> None:
+        """End all waiting."""
+        self._closed.set()
+
+    def _page(self, stream: str, after: str, count: int) -> list[Entry]:
+        with answers(self._place):
+            found: Any = self._client.xrange(stream, min=f"({after}", count=count)
+        return [(entry_id.decode(), fields) for entry_id, fields in found]
+
+    def _blocked(self, stream: str, after: str, block_ms: int) -> bool:
+        with answers(self._place):
+            return bool(self._client.xread({stream: after}, count=1, block=block_ms))
+
+
+def _block_ms(client: Redis) -> int:
+    timeout_s = client.connection_pool.connection_kwargs.get("socket_timeout")
+    return LONGEST_BLOCK_MS if not timeout_s else min(LONGEST_BLOCK_MS, int(timeout_s * 500)) or 1
