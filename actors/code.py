@@ -31,7 +31,7 @@ class CodeTable:
             case RunTool():
                 return self._get(effect.spec.path, effect.spec.digest, folders)
             case CallFunction():
-                return self._get(effect.plan.path, effect.plan.digest, folders)
+                return self._get(effect.plan.call.path, effect.plan.call.digest, folders)
 
     def _get(self, path: str, digest: str, folders: tuple[str, ...]) -> Any:
         found = self._found.get((path, digest))

@@ -38,7 +38,7 @@ def next_request(state: RunState, invocation: Invocation, context: Context) -> M
     settings = state.plan.settings if state.plan is not None else None
     return ModelRequest(
         request_id=request_id(invocation.id, invocation.recovery.requests + 1),
-        model=agent.model,
+        model=agent.model or "",
         messages=_messages(state, invocation, agent, context),
         tools=_offers(state, agent),
         mode=mode_of(agent),
@@ -78,7 +78,7 @@ def _opening(
     state: RunState, invocation: Invocation, agent: AgentPlan, context: Context
 ) -> tuple[Message, Message]:
     node = node_of_invocation(invocation.id)
-    own = scope.prompt(state, node, agent.system, context.value_of)
+    own = scope.prompt(state, node, agent.system or "", context.value_of)
     system = [part for part in (own, _INSTRUCTIONS) if part]
     if invocation.agent is None:
         user = scope.prompt(state, node, agent.prompt, context.value_of)
@@ -140,7 +140,7 @@ def _excerpt(text: str) -> str:
 
 
 def _offers(state: RunState, agent: AgentPlan) -> tuple[ToolOffer, ...]:
-    specs = [state.plan.tools[key] for key in agent.tools] if state.plan is not None else []
+    specs = [state.plan.tools[path] for path in agent.tools] if state.plan is not None else []
     offers = [
         ToolOffer(name=spec.name, description=spec.description, parameters=spec.parameters)
         for spec in specs

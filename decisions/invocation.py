@@ -287,7 +287,6 @@ def _submitted(
         ),
         mode="prompt" if kind.call is None else "tool",
         accept_missing_closers=agent.accept_missing_closers,
-        scalar_for_list=agent.scalar_for_list,
     )
     if isinstance(verdict, Completed):
         return _accept(invocation, answered, verdict)

@@ -26,7 +26,7 @@ from mulligan.events.facts import (
     TimerSet,
 )
 from mulligan.projections.state import Node, RunState
-from mulligan.schemas.plan import FunctionPlan, RetryPlan
+from mulligan.schemas.plan import FunctionPlan
 
 
 def work(state: RunState, node: Node, context: Context, outcome: Outcome | None) -> Step:
@@ -36,7 +36,7 @@ def work(state: RunState, node: Node, context: Context, outcome: Outcome | None)
     if isinstance(outcome, FunctionOutcome):
         return _returned(state, node, outcome)
     try:
-        if state.plan_of(node.id).function is not None:
+        if state.function_of(node.id) is not None:
             return _function(state, node, context)
         if node.status == "ready":
             return _one(node, NodeStarted(), attempt=1)
@@ -90,23 +90,23 @@ def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
     if outcome.output is not None:
         return _one(node, NodeCompleted(output=outcome.output))
     assert outcome.error is not None
-    retry = _plan(state, node).retry
-    if node.attempt >= retry.attempts:
+    plan = _plan(state, node)
+    if node.attempt >= plan.attempts:
         return _one(node, NodeFailed(code=outcome.error.kind, message=outcome.error.message))
     return _one(
         node,
         TimerSet(
             purpose="retry",
-            delay_ms=backoff_ms(retry, node.attempt),
+            delay_ms=backoff_ms(plan, node.attempt),
             next_attempt=node.attempt + 1,
             cause=outcome.error,
         ),
     )
 
 
-def backoff_ms(retry: RetryPlan, attempt: int) -> int:
-    """The wait after `attempt` has failed: exponential, up to the plan's maximum."""
-    return int(min(retry.backoff_ms * retry.factor ** min(attempt - 1, 64), retry.max_backoff_ms))
+def backoff_ms(plan: FunctionPlan, attempt: int) -> int:
+    """The wait after `attempt` has failed: doubled each time, up to the plan's maximum."""
+    return int(min(plan.backoff_ms * 2 ** min(attempt - 1, 32), plan.backoff_max_ms))
 
 
 def _unknown(node: Node) -> NodePaused:
@@ -118,6 +118,6 @@ def _unknown(node: Node) -> NodePaused:
 
 
 def _plan(state: RunState, node: Node) -> FunctionPlan:
-    plan = state.plan_of(node.id).function
+    plan = state.function_of(node.id)
     assert plan is not None
     return plan

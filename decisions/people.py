@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
-
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
 from mulligan.events.envelope import Envelope, NewEvent
@@ -24,7 +22,7 @@ from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
-from mulligan.schemas.plan import Plan
+from mulligan.schemas.plan import Plan, plan_to_dict
 
 
 def request(
@@ -46,7 +44,7 @@ def request(
         workflow=plan.name,
         workflow_version=plan.version,
         digest=plan.digest,
-        plan=msgspec.to_builtins(plan),
+        plan=plan_to_dict(plan),
         input=Payload.of(input),
         tags=tags,
         origin_window=origin_window,

@@ -108,7 +108,11 @@ class MemoryEventStore:
         same_request = status == "EXISTS" and run and append.writer == AsNew(run.digest)
         if status == "DUP" or same_request:
             return Appended(version, now_ms, (), repeated=True)
-        raise refusal(status, append, version)
+        raise refusal(status, append, version, self._inbox(append))
+
+    def _inbox(self, append: Append) -> int:
+        task = self._tasks.get(append.writer.task) if isinstance(append.writer, ByTask) else None
+        return task.inbox if task else 0
 
     def _judge(self, append: Append, run: _Run | None) -> Status:
         if run is None:
@@ -146,7 +150,8 @@ class MemoryEventStore:
         )
         run.events += [(now_ms, raw) for raw in prepared.raw]
         run.payloads.update(prepared.payloads)
-        self._refer(append.run, run.version, len(prepared.raw))
+        if prepared.raw:
+            self._refer(append.run, run.version, len(prepared.raw))
         _move_run(append, run)
         if isinstance(append.writer, ByTask):
             self._tasks[append.writer.task].op = append.op
@@ -311,11 +316,18 @@ class MemoryEventStore:
         """See `EventStore.partitions`."""
         return len(self._feeds)
 
-    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
+    def checkpoint(self, projection: str, partition: int) -> str:
+        """See `EventStore.checkpoint`."""
+        with self._changed:
+            return self._rows.get((projection, partition), ("0", {}))[0]
+
+    def rows(
+        self, projection: str, partition: int, runs: Sequence[str] | None = None
+    ) -> dict[str, bytes]:
         """See `EventStore.rows`."""
         with self._changed:
-            checkpoint, rows = self._rows.get((projection, partition), ("0", {}))
-            return checkpoint, dict(rows)
+            rows = self._rows.get((projection, partition), ("0", {}))[1]
+            return {run: row for run, row in rows.items() if runs is None or run in runs}
 
     def commit_rows(
         self,
@@ -328,7 +340,7 @@ class MemoryEventStore:
     ) -> bool:
         """See `EventStore.commit_rows`."""
         with self._changed:
-            current, stored = self.rows(projection, partition)
+            current, stored = self._rows.get((projection, partition), ("0", {}))
             if current != expected:
                 return False
             self._rows[projection, partition] = (checkpoint, {**stored, **rows})

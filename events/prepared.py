@@ -67,9 +67,11 @@ def prepare(append: Append) -> Prepared:
     """
     check_names(append)
     check_moves(append)
-    if not 1 <= len(append.events) <= MAX_EVENTS_PER_APPEND:
+    if not append.events and not append.moves:
+        raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
+    if len(append.events) > MAX_EVENTS_PER_APPEND:
         raise ValueError(
-            f"{len(append.events)} events in one append, 1 to {MAX_EVENTS_PER_APPEND} are allowed; "
+            f"{len(append.events)} events in one append, {MAX_EVENTS_PER_APPEND} are allowed; "
             "split them into several appends"
         )
     payloads: dict[str, bytes] = {}

@@ -232,14 +232,24 @@ class RedisEventStore:
         """See `EventStore.partitions`."""
         return len(self._all())
 
-    def rows(self, projection: str, partition: int) -> tuple[str, dict[str, bytes]]:
+    def checkpoint(self, projection: str, partition: int) -> str:
+        """See `EventStore.checkpoint`."""
+        key = self._partition(partition).checkpoint(projection)
+        with answers(self._place):
+            stored = cast("bytes | None", self._client.get(key))
+        return (stored or b"0").decode()
+
+    def rows(
+        self, projection: str, partition: int, runs: Sequence[str] | None = None
+    ) -> dict[str, bytes]:
         """See `EventStore.rows`."""
-        keys = self._partition(partition)
-        with answers(self._place), self._client.pipeline(transaction=True) as together:
-            together.get(keys.checkpoint(projection))
-            together.hgetall(keys.rows(projection))
-            checkpoint, rows = together.execute()
-        return (checkpoint or b"0").decode(), {run.decode(): row for run, row in rows.items()}
+        key = self._partition(partition).rows(projection)
+        with answers(self._place):
+            if runs is None:
+                stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
+                return {run.decode(): row for run, row in stored.items()}
+            rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
+        return {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
 
     def commit_rows(
         self,
@@ -385,7 +395,7 @@ def _appended(prepared: Prepared, reply: list[Any]) -> Appended:
     same_request = status == "EXISTS" and append.writer == AsNew(digest)
     if status == "DUP" or same_request:
         return Appended(version, now_ms, (), repeated=True)
-    raise refusal(cast(Refusal, status), append, version)
+    raise refusal(cast(Refusal, status), append, version, inbox=reply[4])
 
 
 # --- What is stored ------------------------------------------------------------------------------

@@ -22,8 +22,10 @@ Refusal = Literal["EXISTS", "GONE", "CLOSED", "FENCED", "STALE", "DIRTY", "CONFL
 Status = Refusal | Literal["OK", "DUP"]
 
 
-def refusal(status: Refusal, append: Append, version: int) -> MulliganError:
-    """Return the error for a refused append; `version` is the run's."""
+def refusal(status: Refusal, append: Append, version: int, inbox: int) -> MulliganError:
+    """
+    Return the error for a refused append; `version` is the run's, `inbox` the writer's task's.
+    """
     run = append.run
     match status:
         case "EXISTS":
@@ -37,7 +39,8 @@ def refusal(status: Refusal, append: Append, version: int) -> MulliganError:
         case "STALE":
             return OperationStale(run, f"{_task(append)} had another last operation (STALE)")
         case "DIRTY":
-            return InboxMoved(run, f"{_task(append)} was woken since its inbox was read (DIRTY)")
+            detail = f"{_task(append)} was woken since its inbox was read (DIRTY)"
+            return InboxMoved(run, detail, inbox=inbox)
         case "CONFLICT":
             return VersionConflict(
                 run, f"it is at version {version}, not {_seen(append)} (CONFLICT)"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from mulligan.events import facts
@@ -30,7 +29,7 @@ from mulligan.projections.state import (
     RunState,
     Turn,
 )
-from mulligan.schemas.plan import Plan
+from mulligan.schemas.plan import AgentPlan, plan_from_dict
 
 FactT = TypeVar("FactT", bound=Fact)
 Evolve = Callable[[RunState, Envelope, Any], None]
@@ -71,7 +70,7 @@ def on(*kinds: type[Fact]) -> Callable[[Evolve], Evolve]:
 
 @on(facts.RunRequested)
 def _requested(state: RunState, event: Envelope, fact: facts.RunRequested) -> None:
-    plan = msgspec.convert(fact.plan, Plan)
+    plan = plan_from_dict(fact.plan)
     state.plan = plan
     state.workflow = fact.workflow
     state.input = fact.input
@@ -198,8 +197,8 @@ def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> 
             timer_due_ms=None,
         ),
     )
-    agent = state.plan_of(node.id).agent
-    if agent is not None and node.id not in state.invocations:
+    agent = state.plan_of(node.id).work
+    if isinstance(agent, AgentPlan) and node.id not in state.invocations:
         recovery = Recovery(invocation_id=node.id, limit=agent.recovery_limit)
         state.invocations[node.id] = Invocation(id=node.id, recovery=recovery)
 

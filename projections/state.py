@@ -22,7 +22,7 @@ from mulligan.events.facts import (
 from mulligan.events.ids import node_of_invocation, template_of
 from mulligan.events.payload import Payload
 from mulligan.events.tasks import node_task, run_task, subagent_task
-from mulligan.schemas.plan import AgentPlan, NodePlan, Plan, ToolSpec
+from mulligan.schemas.plan import AgentPlan, FunctionPlan, NodePlan, Plan, ToolSpec
 
 RunStatus = Literal["queued", "running", "paused", "cancelling", "cancelled", "completed", "failed"]
 NodeStatus = Literal[
@@ -199,21 +199,26 @@ class RunState(msgspec.Struct, kw_only=True):
         """The plan of a node or of an instance's template."""
         if self.plan is None:
             raise KeyError(node)
-        return self.plan.node(node)
+        return self.plan.node(template_of(node))
 
     def agent_of(self, invocation: Invocation) -> AgentPlan:
         """The plan of the agent that an invocation executes."""
         if invocation.agent is not None and self.plan is not None:
             return self.plan.agents[invocation.agent]
-        agent = self.plan_of(node_of_invocation(invocation.id)).agent
-        if agent is None:
+        agent = self.plan_of(node_of_invocation(invocation.id)).work
+        if not isinstance(agent, AgentPlan):
             raise KeyError(invocation.id)
         return agent
+
+    def function_of(self, node: str) -> FunctionPlan | None:
+        """The plan of a node's function; None: the node is an agent's."""
+        work = self.plan_of(node).work
+        return work if isinstance(work, FunctionPlan) else None
 
     def tool_of(self, invocation: Invocation, name: str) -> ToolSpec | None:
         """The tool that an invocation's agent may call by `name`."""
         tools = self.plan.tools if self.plan is not None else {}
-        offered = (tools[key] for key in self.agent_of(invocation).tools)
+        offered = (tools[path] for path in self.agent_of(invocation).tools)
         return next((spec for spec in offered if spec.name == name), None)
 
     def worker_of(self, invocation: str) -> str:

@@ -20,9 +20,28 @@ from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest, Prepared
-from mulligan.schemas.plan import Plan
+from mulligan.schemas.plan import AgentPlan, NodePlan, Plan, SettingsPlan, ToolSpec, plan_to_dict
 
 RUN = "run"
+
+
+def plan_of(
+    *nodes: NodePlan,
+    agents: dict[str, AgentPlan] | None = None,
+    tools: dict[str, ToolSpec] | None = None,
+) -> Plan:
+    """A plan of these nodes, with settings that leave everything at its default."""
+    settings = SettingsPlan(
+        recovery_limit=2, output_repair_strict=False, backoff_ms=500, backoff_max_ms=30_000
+    )
+    return Plan(
+        name="flow",
+        version=1,
+        settings=settings,
+        nodes=nodes,
+        agents=agents or {},
+        tools=tools or {},
+    )
 
 
 def prepare(request: ModelRequest) -> Prepared:
@@ -49,7 +68,7 @@ class Given:
                 workflow=plan.name,
                 workflow_version=plan.version,
                 digest=plan.digest,
-                plan=msgspec.to_builtins(plan),
+                plan=plan_to_dict(plan),
                 input=Payload.of(input),
             )
         )

@@ -85,9 +85,9 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     json: Any = msgspec.UNSET
     tool_calls: list[ScriptedCall] = []
     chunks: Chunks = CHUNK_CHARACTERS
-    finish_reason: str | None | msgspec.UnsetType = msgspec.UNSET
+    finish_reason: str | msgspec.UnsetType | None = msgspec.UNSET
     refusal: str | None = None
-    usage: dict[str, Any] | None | msgspec.UnsetType = msgspec.UNSET
+    usage: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
     delay_ms: Milliseconds = 0
     chunk_delay_ms: Milliseconds = 0
     fault: Fault | None = None
@@ -101,7 +101,9 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     @property
     def pieces(self) -> list[str]:
         """The chunks that are pieces of text."""
-        return [] if isinstance(self.chunks, int) else [c for c in self.chunks if isinstance(c, str)]
+        return (
+            [] if isinstance(self.chunks, int) else [c for c in self.chunks if isinstance(c, str)]
+        )
 
     @property
     def sizes(self) -> list[int]:

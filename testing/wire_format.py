@@ -95,7 +95,9 @@ def whole_body(content: Content) -> bytes:
         ]
     choice = {"index": 0, "message": message, "finish_reason": content.finish_reason}
     answer = _chunk(content, [choice]) | {"object": "chat.completion"}
-    return msgspec.json.encode(answer if content.usage is None else answer | {"usage": content.usage})
+    return msgspec.json.encode(
+        answer if content.usage is None else answer | {"usage": content.usage}
+    )
 
 
 def event(data: Any) -> bytes:

@@ -3,7 +3,7 @@
 --
 --   EVALSHA <append> <number of keys> <keys>
 --     run op mode subject token previous_op inbox flags moves
---     [task action delay_ms]* [payload]* [event]+
+--     [task action delay_ms]* [payload]* [event]*
 --
 -- KEYS (all in the slot of the run's partition)
 --   1 run stream   the run's events, ids <version>-0, fields t (server ms) and d (the event)
@@ -29,7 +29,7 @@
 --                    keep   (own task) hold the lease for the delay from now
 --                    timer, wait, end   (own task) release it
 --   payload        contents of KEYS 6 ..., in their order
---   event          1 to 1,000 encoded events
+--   event          encoded events, at most 1,000; none where a task is only released
 --
 -- Task record: state|token|op|inbox|claims
 --   state   q ready, t timer, l leased, w waiting (no due entry)
@@ -40,7 +40,7 @@
 --   phase       open | cancelling | closed | archived
 --   person_op   the last operation by version; closing_op: the one that closed the run
 --
--- Reply: status, the run's version, server ms, the row's digest
+-- Reply: status, the run's version, server ms, the row's digest, the inbox of the writer's task
 --   OK, or DUP (this very operation is in the log), or, with nothing written:
 --   EXISTS  a row is there, perhaps of another request: the digest tells
 --   GONE    no such run              CLOSED    it has ended, or cancels and is not the writer's
@@ -129,6 +129,11 @@ local function record_of(task)
   return loaded[task]
 end
 
+local function inbox_of_writer()
+  local own = mode == 'task' and record_of(subject)
+  return own and own.inbox or 0
+end
+
 local function each_move(visit)
   for at = FIRST_MOVE, first_payload - 1, 3 do
     visit(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]))
@@ -140,8 +145,8 @@ end
 local MOVES = {} -- action -> what it does to a task; filled below
 
 local function malformed()
-  if event_count < 1 or event_count > MAX_EVENTS then
-    return 'an append takes 1 to ' .. MAX_EVENTS .. ' events'
+  if event_count > MAX_EVENTS then
+    return 'an append takes at most ' .. MAX_EVENTS .. ' events'
   end
   local problem
   each_move(function(task, action, delay)
@@ -255,11 +260,11 @@ end
 
 local row = read_row()
 if not row and mode ~= 'new' then
-  return { 'GONE', 0, now, '' }
+  return { 'GONE', 0, now, '', 0 }
 end
 local refusal = CHECKS[mode](row)
 if refusal then
-  return { refusal, row.version, now, row.digest }
+  return { refusal, row.version, now, row.digest, inbox_of_writer() }
 end
 
 -- Writes ------------------------------------------------------------------------------------------
@@ -273,7 +278,9 @@ for at = first_event, #ARGV do
   row.version = row.version + 1
   redis.call('XADD', run_stream, whole(row.version) .. '-0', 't', whole(now), 'd', ARGV[at])
 end
-redis.call('XADD', feed, '*', 'r', run, 'v', whole(row.version), 'n', whole(event_count))
+if event_count > 0 then -- a release may come without
+  redis.call('XADD', feed, '*', 'r', run, 'v', whole(row.version), 'n', whole(event_count))
+end
 for at = 1, payload_count do
   redis.call('SET', KEYS[5 + at], ARGV[first_payload + at - 1])
 end

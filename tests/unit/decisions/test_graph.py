@@ -7,6 +7,7 @@ import pytest
 from mulligan.decisions.decision import CallFunction, FunctionOutcome, Release
 from mulligan.events.facts import (
     Cause,
+    EffectClass,
     NodeCompleted,
     NodeFailed,
     NodePaused,
@@ -20,17 +21,29 @@ from mulligan.events.facts import (
 )
 from mulligan.events.payload import Payload
 from mulligan.events.store import Move
-from mulligan.schemas.plan import FunctionPlan, NodePlan, Plan, RetryPlan
-from mulligan.testing.given import Given, facts
+from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
+from mulligan.testing.given import Given, facts, plan_of
 
 
-def step(node: str, *needs: str, **more: object) -> NodePlan:
-    function = more.pop("function", None) or FunctionPlan(path="steps:step", arguments=needs)
-    return NodePlan(id=node, needs=needs, function=function, **more)  # type: ignore[arg-type]
+def calls(*arguments: str, effect: EffectClass = "idempotent", attempts: int = 1) -> FunctionPlan:
+    return FunctionPlan(
+        call=CodeRef(path="steps:step", digest=""),
+        arguments=arguments,
+        effect=effect,
+        attempts=attempts,
+        backoff_ms=100,
+        backoff_max_ms=150,
+    )
 
 
-def plan(*nodes: NodePlan) -> Plan:
-    return Plan(name="flow", nodes=nodes)
+def step(
+    node: str,
+    *needs: str,
+    when: str | None = None,
+    for_each: str | None = None,
+    work: FunctionPlan | None = None,
+) -> NodePlan:
+    return NodePlan(id=node, needs=needs, when=when, for_each=for_each, work=work or calls(*needs))
 
 
 def output(node: str, value: object = 1) -> FunctionOutcome:
@@ -42,7 +55,7 @@ def completed(given: Given, node: str, value: object = 1) -> Given:
 
 
 def test_first_claim_starts_the_run_and_carries_a_node_that_is_ready_alone() -> None:
-    decision = Given(plan(step("a"), step("b", "a"))).decide()
+    decision = Given(plan_of(step("a"), step("b", "a"))).decide()
 
     assert ["RunStarted", "NodeReady a", "NodeStarted a"] == facts(decision)
     assert isinstance(decision.effect, CallFunction)
@@ -50,7 +63,7 @@ def test_first_claim_starts_the_run_and_carries_a_node_that_is_ready_alone() -> 
 
 
 def test_a_chain_takes_one_append_a_step() -> None:
-    given = Given(plan(step("a"), step("b", "a")))
+    given = Given(plan_of(step("a"), step("b", "a")))
     given.then()
 
     decision = given.then(outcome=output("a", {"x": 1}))
@@ -61,7 +74,7 @@ def test_a_chain_takes_one_append_a_step() -> None:
 
 
 def test_the_run_completes_with_the_output_of_its_last_node() -> None:
-    given = Given(plan(step("a"), step("b", "a")))
+    given = Given(plan_of(step("a"), step("b", "a")))
     given.then()
     given.then(outcome=output("a"))
 
@@ -73,7 +86,7 @@ def test_the_run_completes_with_the_output_of_its_last_node() -> None:
 
 
 def test_nodes_that_are_ready_together_have_tasks_of_their_own() -> None:
-    decision = Given(plan(step("a"), step("b"))).decide()
+    decision = Given(plan_of(step("a"), step("b"))).decide()
 
     assert ["RunStarted", "NodeReady a", "NodeReady b"] == facts(decision)
     assert ["run/n:a", "run/n:b", "run/"] == [move.task for move in decision.moves]
@@ -81,7 +94,7 @@ def test_nodes_that_are_ready_together_have_tasks_of_their_own() -> None:
 
 
 def test_a_node_ends_its_task_and_wakes_the_run() -> None:
-    given = Given(plan(step("a"), step("b")))
+    given = Given(plan_of(step("a"), step("b")))
     given.then()
     given.then("n:a")
 
@@ -92,7 +105,7 @@ def test_a_node_ends_its_task_and_wakes_the_run() -> None:
 
 
 def test_a_join_waits_for_all_that_it_needs() -> None:
-    given = Given(plan(step("a"), step("b"), step("j", "a", "b")))
+    given = Given(plan_of(step("a"), step("b"), step("j", "a", "b")))
     given.then()
     completed(given, "a")
 
@@ -104,7 +117,9 @@ def test_a_join_waits_for_all_that_it_needs() -> None:
 
 
 def test_a_false_condition_skips_a_node_and_what_needs_nothing_else() -> None:
-    given = Given(plan(step("a"), step("b", "a", when="a.go"), step("c", "b"), step("d", "a", "b")))
+    given = Given(
+        plan_of(step("a"), step("b", "a", when="a.go"), step("c", "b"), step("d", "a", "b"))
+    )
     given.then()
 
     decision = given.then(outcome=output("a", {"go": False}))
@@ -115,7 +130,7 @@ def test_a_false_condition_skips_a_node_and_what_needs_nothing_else() -> None:
 
 
 def test_a_condition_that_can_not_be_worked_out_fails_its_node() -> None:
-    given = Given(plan(step("a"), step("b", "a", when="a > 3")))
+    given = Given(plan_of(step("a"), step("b", "a", when="a > 3")))
     given.then()
 
     decision = given.then(outcome=output("a", "text"))
@@ -126,8 +141,8 @@ def test_a_condition_that_can_not_be_worked_out_fails_its_node() -> None:
 
 
 def test_for_each_makes_an_instance_an_item_and_its_output_keeps_their_order() -> None:
-    each = FunctionPlan(path="steps:part", arguments=("item", "index"))
-    given = Given(plan(step("a"), step("p", "a", for_each="a.items", function=each)))
+    each = calls("item", "index")
+    given = Given(plan_of(step("a"), step("p", "a", for_each="a.items", work=each)))
     given.then()
 
     decision = given.then(outcome=output("a", {"items": ["x", "y"]}))
@@ -144,7 +159,7 @@ def test_for_each_makes_an_instance_an_item_and_its_output_keeps_their_order() -
 
 
 def test_for_each_of_nothing_completes_with_an_empty_list() -> None:
-    given = Given(plan(step("a"), step("p", "a", for_each="a")))
+    given = Given(plan_of(step("a"), step("p", "a", for_each="a")))
     given.then()
 
     decision = given.then(outcome=output("a", []))
@@ -153,7 +168,7 @@ def test_for_each_of_nothing_completes_with_an_empty_list() -> None:
 
 
 def test_a_wide_for_each_is_made_in_batches_that_fit_an_append() -> None:
-    given = Given(plan(step("a"), step("p", "a", for_each="a")))
+    given = Given(plan_of(step("a"), step("p", "a", for_each="a")))
     given.then()
 
     made = len(given.then(outcome=output("a", list(range(1_500)))).events)
@@ -168,7 +183,7 @@ def test_a_wide_for_each_is_made_in_batches_that_fit_an_append() -> None:
 
 
 def test_a_failure_starts_nothing_new_and_fails_the_run_when_the_rest_has_ended() -> None:
-    given = Given(plan(step("a"), step("b"), step("c", "b")))
+    given = Given(plan_of(step("a"), step("b"), step("c", "b")))
     given.then()
     given.then("n:b")
     given.then("n:a")
@@ -183,7 +198,7 @@ def test_a_failure_starts_nothing_new_and_fails_the_run_when_the_rest_has_ended(
 
 
 def test_a_node_that_had_not_started_is_cancelled_after_a_failure() -> None:
-    given = Given(plan(step("a"), step("b")))
+    given = Given(plan_of(step("a"), step("b")))
     given.then()
     given.happened(NodeFailed(code="boom", message="no"), node="a")
 
@@ -191,7 +206,7 @@ def test_a_node_that_had_not_started_is_cancelled_after_a_failure() -> None:
 
 
 def test_the_run_pauses_with_the_reason_of_its_nodes_when_nothing_else_moves() -> None:
-    given = Given(plan(step("a"), step("b")))
+    given = Given(plan_of(step("a"), step("b")))
     given.then()
     given.happened(NodePaused(reason="exhausted", invocation="a"), node="a")
     assert [] == facts(given.decide())
@@ -204,9 +219,7 @@ def test_the_run_pauses_with_the_reason_of_its_nodes_when_nothing_else_moves() -
 
 
 def test_a_failed_function_is_tried_again_after_its_backoff() -> None:
-    retry = RetryPlan(attempts=3, backoff_ms=100, factor=3.0)
-    function = FunctionPlan(path="steps:step", retry=retry)
-    given = Given(plan(step("a", function=function)))
+    given = Given(plan_of(step("a", work=calls(attempts=3))))
     given.then()
     error = FunctionOutcome(node="a", error=Cause(kind="boom", message="no"))
 
@@ -215,18 +228,17 @@ def test_a_failed_function_is_tried_again_after_its_backoff() -> None:
     again = given.at(1_100).then()
     assert ["TimerFired a", "NodeStarted a"] == facts(again)
     assert 2 == given.state.nodes["a"].attempt
-    assert Release("timer", 300) == given.then(outcome=error).release
-    given.at(1_400).then()
+    assert Release("timer", 150) == given.then(outcome=error).release
+    given.at(1_250).then()
 
     assert ["NodeFailed a", "RunFailed"] == facts(given.then(outcome=error))
 
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
 def test_rec31_a_function_left_by_a_lost_worker_is_called_again_as_the_same_attempt(
-    effect: str,
+    effect: EffectClass,
 ) -> None:
-    function = FunctionPlan(path="steps:step", effect=effect)  # type: ignore[arg-type]
-    given = Given(plan(step("a", function=function)))
+    given = Given(plan_of(step("a", work=calls(effect=effect))))
     given.then()
 
     decision = given.decide()
@@ -237,7 +249,7 @@ def test_rec31_a_function_left_by_a_lost_worker_is_called_again_as_the_same_atte
 
 
 def test_rec31_a_write_function_left_by_a_lost_worker_is_never_called_again() -> None:
-    given = Given(plan(step("a", function=FunctionPlan(path="steps:step", effect="write"))))
+    given = Given(plan_of(step("a", work=calls(effect="write"))))
     given.then()
 
     decision = given.then()
@@ -249,7 +261,7 @@ def test_rec31_a_write_function_left_by_a_lost_worker_is_never_called_again() ->
 
 
 def test_rec27_a_cancelled_run_cancels_its_open_nodes_in_the_same_append() -> None:
-    given = Given(plan(step("a"), step("b"), step("c", "a", "b")))
+    given = Given(plan_of(step("a"), step("b"), step("c", "a", "b")))
     given.then()
     given.happened(RunCancelRequested())
 
@@ -261,7 +273,7 @@ def test_rec27_a_cancelled_run_cancels_its_open_nodes_in_the_same_append() -> No
 
 
 def test_an_ended_run_ignores_a_late_wake_up() -> None:
-    given = Given(plan(step("a"))).happened(RunStarted())
+    given = Given(plan_of(step("a"))).happened(RunStarted())
     given.happened(NodeReady(carried=True), node="a")
     completed(given, "a").happened(RunCompleted(output=Payload.of(1)))
 
@@ -272,7 +284,7 @@ def test_an_ended_run_ignores_a_late_wake_up() -> None:
 
 
 def test_a_node_that_is_cancelled_wakes_the_run() -> None:
-    given = Given(plan(step("a"), step("b")))
+    given = Given(plan_of(step("a"), step("b")))
     given.then()
     given.happened(NodeFailed(code="boom", message="no"), node="a")
 

@@ -26,14 +26,22 @@ from mulligan.events.payload import Payload
 from mulligan.events.store import Move
 from mulligan.projections.usage import fold as fold_usage
 from mulligan.providers.port import Answer, Failure, ModelRequest, ToolCall
-from mulligan.schemas.plan import AgentPlan, NodePlan, Plan, ToolSpec
-from mulligan.testing.given import Given, facts
+from mulligan.schemas.plan import AgentPlan, NodePlan, ToolSpec
+from mulligan.testing.given import Given, facts, plan_of
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 def agent(**more: Any) -> AgentPlan:
-    return AgentPlan(prompt="Count {input}.", model="some/model", output_schema=SCHEMA, **more)
+    return AgentPlan(
+        **{
+            "prompt": "Count {input}.",
+            "model": "some/model",
+            "output_schema": SCHEMA,
+            "recovery_limit": 2,
+            **more,
+        }
+    )
 
 
 def tool(name: str, effect: str = "read") -> ToolSpec:
@@ -42,6 +50,7 @@ def tool(name: str, effect: str = "read") -> ToolSpec:
         path=f"tools:{name}",
         description="",
         parameters={"type": "object"},
+        digest="",
         effect=effect,  # type: ignore[arg-type]
     )
 
@@ -50,13 +59,12 @@ TOOLS = {"look": tool("look"), "save": tool("save", "write"), "put": tool("put",
 
 
 def counting(**more: Any) -> Given:
-    own = agent(tools=tuple(TOOLS), subagents=("checker",), **more)
-    checker = agent(tools=("look",))
-    plan = Plan(
-        name="flow",
-        nodes=(NodePlan(id="a", agent=own),),
+    own = agent(tools=tuple(spec.path for spec in TOOLS.values()), subagents=("checker",), **more)
+    checker = agent(tools=("tools:look",))
+    plan = plan_of(
+        NodePlan(id="a", work=own),
         agents={"checker": checker},
-        tools=TOOLS,
+        tools={spec.path: spec for spec in TOOLS.values()},
     )
     return Given(plan, "sheep")
 
@@ -118,12 +126,9 @@ def test_definitions_of_the_schema_stay_where_their_references_look_for_them() -
         "properties": {"n": {"$ref": "#/$defs/count"}},
         "$defs": {"count": {"type": "integer"}},
     }
-    plan = Plan(
-        name="flow",
-        nodes=(NodePlan(id="a", agent=AgentPlan(prompt="p", output_schema=schema)),),
-    )
+    plan = plan_of(NodePlan(id="a", work=agent(output_schema=schema)))
 
-    parameters = asked(Given(plan).then()).tools[-1].parameters
+    parameters = asked(Given(plan, "x").then()).tools[-1].parameters
 
     assert schema["$defs"] == parameters["$defs"]
     assert "$defs" not in parameters["properties"]["output"]
