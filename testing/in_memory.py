@@ -1,0 +1,152 @@
+"""
+Whole runs in one thread and in memory: the real decisions and the real loop, no server, no clock.
+
+    world = InMemory(provider=ScriptedProvider([...]), code={"steps:join": join})
+    state = world.run(plan, {"topic": "tea"})
+    assert state.status == "completed"
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from dramatiq.brokers.stub import StubBroker
+
+from mulligan.actors.code import CodeTable
+from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.runtime import Runtime
+from mulligan.actors.session import work
+from mulligan.decisions import people
+from mulligan.decisions.decision import AskModel, Effect, RunTool
+from mulligan.events.envelope import Envelope
+from mulligan.events.memory_store import MemoryEventStore
+from mulligan.projections.run import fold
+from mulligan.projections.state import RunState
+from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared, Provider
+from mulligan.schemas.plan import Plan
+
+LEASE_MS = 10_000
+
+
+class InMemory:
+    """
+    A world with one log and one worker, which takes up woken tasks in an order drawn from `seed`
+    (None: as they come). Its clock stands still while there is work, and then jumps to what is due.
+
+    `code` gives the functions and tools that plans name by their paths, whatever their digests.
+    """
+
+    def __init__(
+        self,
+        *,
+        provider: Provider | None = None,
+        code: Mapping[str, Callable[..., Any]] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.now_ms = 1_000
+        self.store = MemoryEventStore(lambda: self.now_ms)
+        self._woken: list[str] = []
+        self._random = random.Random(seed) if seed is not None else None
+        self._runtime = _Runtime(self, provider or _Silent(), code or {})
+
+    def run(self, plan: Plan, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
+        """Request a run and work it until it ends or waits for somebody."""
+        self.store.append(people.request(run, f"request-{run}", plan, input))
+        self.work()
+        return self.state(run)
+
+    def work(self) -> None:
+        """Work whatever there is, until nothing is due any more."""
+        while (task := self._next()) is not None:
+            work(self._runtime, task)
+
+    def state(self, run: str = "run") -> RunState:
+        """A run's state, folded anew from its log."""
+        return fold(run, self.events(run))
+
+    def events(self, run: str = "run") -> list[Envelope]:
+        """A run's events."""
+        return self.store.read(run)
+
+    def wake(self, task: str) -> None:
+        """As a message would: `task` is taken up some time."""
+        self._woken.append(task)
+
+    def _next(self) -> str | None:
+        if not self._woken:
+            self._woken += self._due()
+        if not self._woken:
+            return None
+        at = self._random.randrange(len(self._woken)) if self._random is not None else 0
+        return self._woken.pop(at)
+
+    def _due(self) -> tuple[str, ...]:
+        swept = self.store.sweep()
+        while not swept.tasks and swept.next_in_ms is not None:
+            self.now_ms += max(swept.next_in_ms, 1)
+            swept = self.store.sweep()
+        return swept.tasks
+
+
+class _Runtime(Runtime):
+    def __init__(
+        self, world: InMemory, provider: Provider, code: Mapping[str, Callable[..., Any]]
+    ) -> None:
+        super().__init__(
+            world.store,
+            StubBroker(middleware=[]),
+            provider,
+            cast(LeaseKeeper, _Unlosable()),
+            lease_ms=LEASE_MS,
+        )
+        self.code = _Given(code)
+        self._world = world
+
+    def send(self, task: str) -> None:
+        self._world.wake(task)
+
+
+class _Unlosable:
+    """Leases where nobody else could take one."""
+
+    lost = False
+
+    @contextmanager
+    def hold(self, *_: object) -> Iterator[_Unlosable]:
+        yield self
+
+    def may_start(self) -> bool:
+        return True
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        pass
+
+
+class _Given(CodeTable):
+    """The code that a test hands in."""
+
+    def __init__(self, code: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__()
+        self._code = code
+
+    def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
+        if isinstance(effect, AskModel):
+            return None
+        path = effect.spec.path if isinstance(effect, RunTool) else effect.plan.call.path
+        return self._code[path]
+
+
+class _Silent:
+    """No model: asking one is an error of the test."""
+
+    def prepare(self, request: ModelRequest) -> Prepared:
+        raise AssertionError(f"{request.request_id}: this world has no model")
+
+    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+        raise AssertionError("this world has no model")
+
+    def close(self) -> None:
+        pass
