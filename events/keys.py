@@ -61,5 +61,8 @@ class Keys:
 
 
 def queue_key(queue: str, priority: int) -> str:
-    """list: messages of a Dramatiq queue, one list a priority (not tied to a partition)"""
-    return f"{PREFIX}:q:{queue}:{priority}"
+    """
+    list: messages of a Dramatiq queue, one list a priority; not tied to a partition, and all of
+    them in one slot, since one blocking read waits on them together
+    """
+    return f"{PREFIX}:{{q}}:{queue}:{priority}"

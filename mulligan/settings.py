@@ -1,0 +1,185 @@
+"""
+Settings from the environment and a `.env` in the working directory; nothing else reads either.
+
+The environment wins over `.env`, and an empty value counts as unset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
+
+from dotenv import dotenv_values
+from pydantic import AfterValidator, Field, PositiveInt, PrivateAttr, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from mulligan.errors import EnvironmentUnfit, InvalidInput
+
+PREFIX = "MULLIGAN_"
+ENV_FILE = ".env"
+
+STORE_SCHEMES = ("redis", "rediss", "unix")
+BROKER_SCHEMES = (*STORE_SCHEMES, "amqp", "amqps", "stub")
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def _url_of(*schemes: str) -> AfterValidator:
+    """Check a URL's scheme, and that it says where."""
+
+    def check(url: str) -> str:
+        parts = urlsplit(url)
+        where = parts.path if parts.scheme == "unix" else parts.netloc
+        if parts.scheme not in schemes or not (where or parts.scheme == "stub"):
+            raise ValueError("not such a URL")
+        return url
+
+    return AfterValidator(check)
+
+
+class Settings(BaseSettings):
+    """
+    What a process is told from outside. Each field is the variable of the same name in capitals
+    behind `MULLIGAN_`; its description completes the sentence "must be …" of an error.
+
+    The lease's defaults are those of the log's rules: a worker that died is replaced within
+    `lease_ms` plus a second; `lease_margin_ms` before the end nothing new is started;
+    `lease_grace_ms` is how long a task made ready waits for its sender's own wake-up before
+    a sweep sends one.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_file=ENV_FILE,
+        env_file_encoding="utf-8",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    redis_url: Annotated[str, _url_of(*STORE_SCHEMES)] | None = Field(
+        None, repr=False, description="a URL such as redis://HOST:6379/0, rediss://… or unix://PATH"
+    )
+    broker_url: Annotated[str, _url_of(*BROKER_SCHEMES)] | None = Field(
+        None, repr=False, description="a URL that starts with redis, rediss, unix, amqp or amqps"
+    )
+    model: str | None = Field(None, description="the name of a model, such as openai/some-model")
+    api_base: Annotated[str, _url_of("http", "https")] | None = Field(
+        None, repr=False, description="the URL of an OpenAI-compatible server, http:// or https://"
+    )
+    data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")
+    log_level: LogLevel = Field(
+        "info", description=f"one of {', '.join(get_args(LogLevel))}, in small letters"
+    )
+    crash_at: str | None = Field(None, description="crash points (for tests), POINT[:N]:ACTION")
+    lease_ms: Annotated[PositiveInt, Field(ge=300)] = Field(
+        10_000, description="a whole number of milliseconds, at least 300"
+    )
+    lease_margin_ms: PositiveInt = Field(
+        1_000, description="a whole number of milliseconds, at least 1"
+    )
+    lease_grace_ms: PositiveInt = Field(
+        2_000, description="a whole number of milliseconds, at least 1"
+    )
+
+    _dotenv: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
+
+    def provider_key(self, name: str) -> SecretStr | None:
+        """
+        A provider's key under its usual name, or None: for `openai` that of `OPENAI_API_KEY`. A
+        name in capitals is taken as the variable itself. Its `repr` and `str` are stars.
+        """
+        variable = name if name.isupper() else f"{name.upper().replace('-', '_')}_API_KEY"
+        value = os.environ.get(variable) or self._dotenv.get(variable)
+        return SecretStr(value) if value else None
+
+    def unknown_names(self) -> list[str]:
+        """Variables that begin with `MULLIGAN_` and mean nothing: typing errors, most likely."""
+        known = {PREFIX + name.upper() for name in type(self).model_fields}
+        names = {*os.environ, *self._dotenv}
+        return sorted(name for name in names if name.startswith(PREFIX) and name not in known)
+
+    def child_environment(self, *, armed: bool) -> dict[str, str]:
+        """The environment for a process of ours; without its crash points unless `armed`."""
+        environment = dict(os.environ)
+        if not armed:
+            environment[f"{PREFIX}CRASH_AT"] = ""
+        return environment
+
+
+def load_settings() -> Settings:
+    """
+    Read the environment and `.env`.
+
+    Raises:
+        InvalidInput: a value that can't be used; the message names every such variable, what it
+            must be, and what to do. It never quotes a value: a URL may hold a password.
+        EnvironmentUnfit: `.env` is there and can't be read.
+    """
+    try:
+        dotenv = dotenv_values(ENV_FILE, encoding="utf-8")
+        settings = Settings()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentUnfit(
+            f"{ENV_FILE} can't be read ({type(error).__name__}); make it a UTF-8 text file that "
+            "this user may read, or remove it"
+        ) from None
+    except ValidationError as error:
+        raise InvalidInput(_explained(error)) from None
+    if settings.lease_margin_ms >= settings.lease_ms:
+        raise InvalidInput(
+            "MULLIGAN_LEASE_MARGIN_MS must be below MULLIGAN_LEASE_MS: a lease whose margin is as "
+            "long as itself starts no work"
+        )
+    settings._dotenv = dotenv
+    return settings
+
+
+def _explained(error: ValidationError) -> str:
+    """One line for every variable that can't be used."""
+    names = dict.fromkeys(str(problem["loc"][0]).lower() for problem in error.errors())
+    lines = []
+    for name in names:
+        field = name.removeprefix(PREFIX.lower())
+        wanted = Settings.model_fields[field].description
+        lines.append(
+            f"{PREFIX}{field.upper()} must be {wanted}; "
+            f"correct it in the environment or {ENV_FILE}, or unset it for the default"
+        )
+    return "\n".join(lines)
+
+
+def next_database(url: str) -> str:
+    """The same Redis server's next database: `…/0` → `…/1`, `unix://…?db=0` → `…?db=1`."""
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    number = query.get("db") or ("" if parts.scheme == "unix" else parts.path.strip("/")) or "0"
+    following = str(int(number) + 1) if number.isdecimal() else "1"
+    if "db" in query or parts.scheme == "unix":
+        return _joined(parts._replace(query=urlencode(query | {"db": following})))
+    return _joined(parts._replace(path=f"/{following}"))
+
+
+def without_password(url: str) -> str:
+    """A URL fit to be shown: the password and anything like one are stars."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if ":" in user:
+        user = f"{user.partition(':')[0]}:***"
+    secret = {"password", "username"}
+    query = [
+        (name, "***" if name in secret else value)
+        for name, values in parse_qs(parts.query).items()
+        for value in values
+    ]
+    return _joined(parts._replace(netloc=f"{user}{at}{host}", query=urlencode(query, safe="*/")))
+
+
+def _joined(parts: SplitResult) -> str:
+    """The URL of its parts; the library's own writes `unix:/path`, which no client takes."""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc}{parts.path}{query}"
