@@ -89,7 +89,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     A response that came to its end, clean or not.
 
     `finish_reason` as received, None if none came; `terminal` whether a terminal event (a finish
-    reason) was seen; `usage` None if the provider reported none.
+    reason) was seen; `usage` None if the provider reported none; `refused` whether the provider
+    marked the message as a refusal.
     """
 
     finish_reason: str | None
@@ -98,6 +99,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
     served_model: str | None = None
+    refused: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -162,7 +164,11 @@ class Provider(Protocol):
         ...
 
     def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
-        """Send exactly `prepared.body`, once, and read the response to its end."""
+        """
+        Send exactly `prepared.body`, once, and read the response to its end. On cancellation the
+        connection is closed and the result is a `Failure` of the kind `cancelled`, unless the
+        response had come to its end before.
+        """
         ...
 
     def close(self) -> None:

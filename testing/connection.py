@@ -23,6 +23,8 @@ class Connections:
 
     def opened(self, transport: asyncio.Transport) -> None:
         """A client has connected."""
+        # Or Nagle's algorithm waits for the client's delayed acknowledgement: 40 ms a response.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._open[transport.get_extra_info("peername")[:2]] = transport
 
     def closed(self, transport: asyncio.Transport) -> None:

@@ -239,7 +239,7 @@ def _keys_at(parents: list[str | int], tree: Any) -> list[str]:
 
 
 def _fault_keys(kind: str) -> tuple[str, ...]:
-    shapes: tuple[type[msgspec.Struct], ...] = Fault.__args__  # type: ignore[attr-defined]
+    shapes: tuple[type[msgspec.Struct], ...] = Fault.__args__
     return next(s.__struct_fields__ for s in shapes if s.__struct_config__.tag == kind)
 
 

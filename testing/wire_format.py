@@ -130,7 +130,8 @@ def _chunk(content: Content, choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _cut(text: str, sizes: list[int]) -> list[str]:
     """Cut text into pieces of these many characters; the last size goes on."""
-    pieces, at = [], 0
+    pieces: list[str] = []
+    at = 0
     while at < len(text):
         size = sizes[min(len(pieces), len(sizes) - 1)]
         pieces.append(text[at : at + size])

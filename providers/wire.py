@@ -1,0 +1,250 @@
+"""
+What the wire said: a response read as it comes, with nothing added to it.
+
+Chat completions of the OpenAI format, streamed (server-sent events) or as one JSON body. Reading is
+incremental over bytes and independent of how they are cut. What was not sent stays None: no finish
+reason is made up, no usage counted, no arguments completed (REC-12, REC-21).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mulligan.events.facts import Usage
+from mulligan.providers.calls import CallCollector
+from mulligan.providers.port import ToolCall
+from mulligan.providers.sse import EventReader
+
+
+class WireError(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    An error object, as far as it helps to classify it: the numbers and identifiers in it. The
+    provider's message is read for the wording of a used-up quota, and dropped.
+    """
+
+    status: int | None = None
+    codes: tuple[str, ...] = ()
+    quota: bool = False
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What was received. `done` tells whether `[DONE]` came, `broken` whether an event or the body was
+    not to be read, `recognised` whether anything of a chat completion was in it.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: str | None
+    done: bool
+    refused: bool
+    usage: Usage | None
+    served_model: str | None
+    error: WireError | None
+    broken: bool
+    recognised: bool
+    received_bytes: int
+    reasoning_characters: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Heard(<{len(self.text)} characters>, {len(self.calls)} calls, "
+            f"finish_reason={self.finish_reason!r}, {self.received_bytes} bytes)"
+        )
+
+
+class WireReader:
+    """
+    Collects one response. `content_type` is that of its header; a JSON body in place of a stream
+    (or the other way round) is read for what it is.
+    """
+
+    def __init__(self, content_type: str) -> None:
+        self._sse = EventReader() if "event-stream" in content_type.lower() else None
+        self._body = bytearray()
+        self._calls = CallCollector()
+        self._text: list[str] = []
+        self._finish_reason: str | None = None
+        self._usage: Usage | None = None
+        self._served_model: str | None = None
+        self._error: WireError | None = None
+        self._done = False
+        self._refused = False
+        self._broken = False
+        self._recognised = False
+        self._received_bytes = 0
+        self._reasoning_characters = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that follows can matter: `[DONE]` or an error came."""
+        return self._done or self._error is not None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a finish reason came."""
+        return self._finish_reason is not None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the body."""
+        self._received_bytes += len(data)
+        if self._sse is None:
+            self._body += data
+            return
+        for event in self._sse.feed(data):
+            self._event(event)
+
+    def end(self) -> Heard:
+        """Say what was heard in all, once the body has ended or is given up."""
+        if self._sse is None:
+            self._whole_body()
+        return Heard(
+            text="".join(self._text),
+            calls=self._calls.calls(),
+            finish_reason=self._finish_reason,
+            done=self._done,
+            refused=self._refused,
+            usage=self._usage,
+            served_model=self._served_model,
+            error=self._error,
+            broken=self._broken,
+            recognised=self._recognised,
+            received_bytes=self._received_bytes,
+            reasoning_characters=self._reasoning_characters,
+        )
+
+    def _event(self, data: str) -> None:
+        if self.complete:
+            return
+        if data.strip() == "[DONE]":
+            self._done = True
+            return
+        chunk = _object(data)
+        if chunk is None:
+            self._broken = True
+            return
+        self._chunk(chunk, "delta")
+
+    def _whole_body(self) -> None:
+        if not self._body.strip():
+            return
+        if self._body.startswith(b"data:"):
+            self._unlabelled_stream()
+            return
+        body = _object(bytes(self._body))
+        self._broken = body is None
+        if body is not None:
+            self._chunk(body, "message")
+
+    def _unlabelled_stream(self) -> None:
+        """Read a stream whose header did not say that it is one."""
+        for event in EventReader().feed(bytes(self._body)):
+            self._event(event)
+
+    def _chunk(self, chunk: dict[str, Any], part: str) -> None:
+        if chunk.get("error"):
+            self._error = error_of(chunk["error"])
+            return
+        self._usage = usage_of(chunk.get("usage")) or self._usage
+        if isinstance(chunk.get("model"), str):
+            self._served_model = chunk["model"] or self._served_model
+        choices = chunk.get("choices")
+        self._recognised |= isinstance(choices, list) or self._usage is not None
+        for choice in choices if isinstance(choices, list) else []:
+            # One choice is asked for; a second would be another answer, not more of this one.
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._choice(choice, part)
+
+    def _choice(self, choice: dict[str, Any], part: str) -> None:
+        if isinstance(choice.get("finish_reason"), str):
+            self._finish_reason = choice["finish_reason"]
+        if choice.get("error"):
+            self._error = error_of(choice["error"])
+        message = choice.get(part)
+        if not isinstance(message, dict):
+            return
+        self._text.append(_text_of(message.get("content")))
+        self._refused |= bool(message.get("refusal"))
+        for key in ("reasoning_content", "reasoning"):
+            self._reasoning_characters += len(_text_of(message.get(key)))
+        calls = message.get("tool_calls")
+        for position, call in enumerate(calls if isinstance(calls, list) else []):
+            if isinstance(call, dict):
+                # In a whole body calls have no index: each is one of its own.
+                self._calls.add(call if part == "delta" else {**call, "index": position})
+
+
+def usage_of(reported: Any) -> Usage | None:
+    """The usage as reported; a number that is missing or none stays None, and 0 stays 0."""
+    if not isinstance(reported, dict) or not reported:
+        return None
+    prompt = reported.get("prompt_tokens_details")
+    completion = reported.get("completion_tokens_details")
+    cost = reported.get("cost")
+    return Usage(
+        prompt_tokens=_count(reported, "prompt_tokens"),
+        completion_tokens=_count(reported, "completion_tokens"),
+        reasoning_tokens=_count(completion, "reasoning_tokens"),
+        cached_tokens=_count(prompt, "cached_tokens"),
+        cost_usd=_number(cost),
+    )
+
+
+def error_of(error: Any) -> WireError:
+    """What an error object says about itself, without its message."""
+    if not isinstance(error, dict):
+        return WireError(quota=_speaks_of_quota(str(error)))
+    found = [error.get(key) for key in ("status_code", "status", "code", "type")]
+    status = next((s for s in map(_status, found) if s is not None), None)
+    codes = tuple(value.lower() for value in found if isinstance(value, str))
+    quota = _speaks_of_quota(" ".join([str(error.get("message", "")), *codes]))
+    return WireError(status=status, codes=codes, quota=quota)
+
+
+QUOTA_WORDINGS = (
+    "insufficient_quota",
+    "exceeded your current quota",
+    "quota exhausted",
+    "billing_hard_limit",
+    "billing_not_active",
+    "credit balance",
+    "insufficient credits",
+    "insufficient balance",
+)
+"""How providers say that waiting will not help; a plain rate limit has none of them."""
+
+
+def _speaks_of_quota(text: str) -> bool:
+    return any(wording in text.lower() for wording in QUOTA_WORDINGS)
+
+
+def _status(value: Any) -> int | None:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    is_status = isinstance(number, int) and not isinstance(number, bool) and 400 <= number <= 599
+    return number if is_status else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None
+
+
+def _count(counts: Any, key: str) -> int | None:
+    value = counts.get(key) if isinstance(counts, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text_of(content: Any) -> str:
+    """Text, or the text of a list of parts, as some providers send it."""
+    if isinstance(content, list):
+        return "".join(_text_of(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _object(data: str | bytes) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
