@@ -129,7 +129,7 @@ class Session:
                 correlation=state.correlation,
             )
             repeat(self.runtime, append, self.lease)
-            self.runtime.send_hints(append.moves)
+            self.runtime.hints.send_all(append.moves)
         except (AppendRefused, RunUnknown, StoreUnavailable, StoreFull) as refused:
             _log.warning("not_parked", reason=type(refused).__name__)
 

@@ -79,7 +79,7 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             return None
         fold.take(appended)
         session.previous_op = append.op
-        runtime.send_hints(decision.moves)
+        runtime.hints.send_all(decision.moves)
         reach("append.after")
         return decision
     return None
@@ -149,4 +149,4 @@ def _hand_in(session: Session, outcome: Outcome | None) -> None:
     except (AppendRefused, RunUnknown) as refused:
         _log.info("late_receipt_ignored", run=session.run, reason=type(refused).__name__)
         return
-    session.runtime.send_hints(late.moves)
+    session.runtime.hints.send_all(late.moves)

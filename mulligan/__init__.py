@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mulligan._version import __version__
 from mulligan.errors import MulliganError
 
-__all__ = ["MulliganError", "__version__"]
+if TYPE_CHECKING:
+    from mulligan.app import App
+    from mulligan.client import Client
+    from mulligan.completion.check import check_output
+    from mulligan.schemas.builder import Workflow
+    from mulligan.tools.registry import tool
+
+__all__ = ["App", "Client", "MulliganError", "Workflow", "__version__", "check_output", "tool"]
+
+# Loaded on first use: code that only reads events must not pay for validators or servers.
+_LAZY = {
+    "App": "mulligan.app",
+    "Client": "mulligan.client",
+    "Workflow": "mulligan.schemas.builder",
+    "check_output": "mulligan.completion.check",
+    "tool": "mulligan.tools.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,8 @@ Every error that mulligan raises.
     │   └── RunClosed                CLOSED: the run has ended, or is being cancelled
     ├── ToolError                    raised by a tool's author: a failed call with a code of its own
     ├── RunUnknown                   no run of that id (exit 2)
+    ├── RunFailed                    a result was asked for, and the run has none
+    ├── WaitTimedOut                 what was waited for has not happened yet
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
 
@@ -43,6 +45,7 @@ __all__ = [
     "OperationStale",
     "RunClosed",
     "RunExists",
+    "RunFailed",
     "RunUnknown",
     "StoreFull",
     "StoreUnavailable",
@@ -50,6 +53,7 @@ __all__ = [
     "ToolError",
     "VerificationFailed",
     "VersionConflict",
+    "WaitTimedOut",
     "WorkflowInvalid",
 ]
 
@@ -116,6 +120,19 @@ class StoreUnavailable(EnvironmentUnfit):
 
 class StoreFull(EnvironmentUnfit):
     """The server has no memory for new work; nothing was written."""
+
+
+class RunFailed(MulliganError):
+    """A result was asked for of a run that failed, was cancelled or is paused."""
+
+    def __init__(self, run: str, status: str, detail: str) -> None:
+        self.run = run
+        self.status = status
+        super().__init__(f"run {run!r} is {status}: {detail}" if detail else f"{run!r} is {status}")
+
+
+class WaitTimedOut(MulliganError):
+    """What was waited for has not happened in the time that was given; it still may."""
 
 
 class StoreUnfit(EnvironmentUnfit):

@@ -16,6 +16,7 @@ from typing import Any, cast
 from dramatiq.brokers.stub import StubBroker
 
 from mulligan.actors.code import CodeTable
+from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.session import work
@@ -103,6 +104,13 @@ class _Runtime(Runtime):
             lease_ms=LEASE_MS,
         )
         self.code = _Given(code)
+        self.hints = _Direct(world)
+
+
+class _Direct(Hints):
+    """Hints that need no queue."""
+
+    def __init__(self, world: InMemory) -> None:
         self._world = world
 
     def send(self, task: str) -> None:

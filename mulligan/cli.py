@@ -1,0 +1,72 @@
+"""
+The command line. Commands are imported when they are called: `mulligan status` must not pay for
+litellm, nor `mulligan check-output` for Redis.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from mulligan._version import __version__
+from mulligan.errors import MulliganError
+
+_COMMANDS = {
+    "cancel": "cancel a run",
+    "check-output": "judge a model's output, without a model or Redis",
+    "demo": "a run whose worker is killed midway, shown live",
+    "doctor": "check server, queue and workers, and say what to do",
+    "down": "stop the embedded server",
+    "enqueue": "ask for a run and print its id",
+    "projector": "keep the rows that lists show",
+    "reconcile": "say what became of an effect whose outcome is unknown",
+    "recovery": "the allowances of a run, and what is left of them",
+    "resume": "let a paused run go on",
+    "run": "work a run here and follow it to its end",
+    "scripted-model": "an OpenAI-compatible server that plays a script",
+    "status": "one run, or the list of all",
+    "tail": "events as JSON lines",
+    "trace": "what happened in a run, step by step",
+    "usage": "tokens and cost of a run, as providers reported them",
+    "verify": "fold runs twice and check their histories",
+    "worker": "work runs until told to stop",
+}
+"""Each is the object of its name in the module of its name in `mulligan/commands/`."""
+
+
+class _LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"mulligan.commands.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MulliganError as error:
+            click.echo(f"mulligan: {error}", err=True)
+            sys.exit(error.exit_code)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mulligan")
+def main() -> None:
+    """LLM workflows that finish, or stop honestly."""
+
+
+if __name__ == "__main__":
+    main()

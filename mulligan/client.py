@@ -1,0 +1,267 @@
+"""
+The front door for programs: ask for runs, follow them, decide about them.
+
+    with Client() as client:
+        run = client.enqueue("brief.yaml", {"topic": "tea"})
+        print(client.result(run))
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import jsonschema
+import msgspec
+
+from mulligan.actors.broker import broker_url_beside, make_broker
+from mulligan.actors.hints import Hints
+from mulligan.decisions import people
+from mulligan.embedded import ensure_server
+from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
+from mulligan.events.envelope import Envelope
+from mulligan.events.payload import Payload
+from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.store import Append, EventStore
+from mulligan.projections.run import evolve, fold
+from mulligan.projections.state import RunState
+from mulligan.schemas.compile import compile_plan
+from mulligan.schemas.load import Defines, load_workflow
+from mulligan.schemas.plan import Plan
+from mulligan.schemas.workflow import WorkflowDefinition
+from mulligan.settings import Settings, load_settings
+
+WAIT_MS = 1_000
+"""How long one read waits for the next event; then it is asked again."""
+
+Outcome = Literal["succeeded", "failed", "retry"]
+Flow = str | Plan | WorkflowDefinition | Defines
+"""A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
+
+
+class Client:
+    """
+    A connection to the log and the queue. Safe for use by threads; `close` it, or use it in `with`.
+
+    Without `MULLIGAN_REDIS_URL` it finds the embedded server of the data directory, or starts it.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings if settings is not None else load_settings()
+        url = self.settings.redis_url or ensure_server(self.settings.data_dir)
+        self.store: EventStore = RedisEventStore(url)
+        self.store.check()
+        broker_url = self.settings.broker_url or broker_url_beside(url)
+        self.hints = Hints(make_broker(broker_url))
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self.hints.close()
+        self.store.close()
+
+    # --- Producers -------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        workflow: Flow,
+        input: Any = None,  # noqa: A002 - the field's name
+        *,
+        run_id: str | None = None,
+        tags: tuple[str, ...] = (),
+        delay_ms: int = 0,
+        model: str | None = None,
+    ) -> str:
+        """
+        Ask for a run and return its id. With a `run_id` of your own, asking again with the same
+        workflow and input is the same run, so that a producer may repeat a call it got no answer
+        to.
+
+        Raises:
+            WorkflowInvalid, InvalidInput: the workflow, the input or the id can't be used.
+            RunExists: the id is taken by a run with another input.
+        """
+        plan = self.plan(workflow, model=model)
+        check_input(plan, input)
+        run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
+        self._append(people.request(run, _op(), plan, input, tags=tags, delay_ms=delay_ms))
+        return run
+
+    def plan(self, workflow: Flow, *, model: str | None = None) -> Plan:
+        """The plan of a workflow as a run asked for now would keep it."""
+        if isinstance(workflow, Plan):
+            return workflow
+        if isinstance(workflow, str):
+            workflow = load_workflow(workflow)
+        definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
+        return compile_plan(
+            definition,
+            model=model,
+            default_model=self.settings.model,
+            default_api_base=self.settings.api_base,
+        )
+
+    # --- Readers ---------------------------------------------------------------------------------
+
+    def status(self, run: str) -> RunState:
+        """
+        A run's state now, folded from its log.
+
+        Raises:
+            RunUnknown: there is no such run.
+        """
+        state = fold(run, self.store.read(run))
+        if not state.version:
+            raise RunUnknown(run)
+        return state
+
+    def events(self, run: str, after: int = 0, *, follow: bool = False) -> Iterator[Envelope]:
+        """
+        A run's events above version `after`. With `follow`, wait for more until the run has ended.
+
+        Raises:
+            RunUnknown: there is no such run.
+        """
+        if self.store.row(run) is None:
+            raise RunUnknown(run)
+        while True:
+            events = (
+                self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
+            )
+            yield from events
+            after = events[-1].version if events else after
+            row = self.store.row(run)
+            if not follow or (row and row.phase in ("closed", "archived") and row.version <= after):
+                return
+
+    def wait(
+        self,
+        run: str,
+        *,
+        timeout_s: float | None = None,
+        seen: Callable[[Envelope], None] = lambda event: None,
+    ) -> RunState:
+        """
+        Follow a run until it has ended or is paused, and return its state; `seen` is told each
+        event.
+
+        Raises:
+            RunUnknown: there is no such run.
+            WaitTimedOut: it still goes on after `timeout_s`.
+        """
+        if self.store.row(run) is None:
+            raise RunUnknown(run)
+        deadline_s = time.monotonic() + timeout_s if timeout_s is not None else None
+        state = RunState(run=run)
+        while not (state.ended or state.status == "paused"):
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                raise WaitTimedOut(f"run {run!r} is still {state.status} after {timeout_s:g} s")
+            for event in self.store.follow(run, state.version, WAIT_MS):
+                evolve(state, event)
+                seen(event)
+        return state
+
+    def result(self, run: str, *, timeout_s: float | None = None) -> Any:
+        """
+        A run's output, waited for.
+
+        Raises:
+            RunFailed: it failed, was cancelled, or is paused; the message says why.
+            RunUnknown, WaitTimedOut: as in `wait`.
+        """
+        state = self.wait(run, timeout_s=timeout_s)
+        if state.output is None:
+            raise RunFailed(run, state.status, why(state))
+        return self.value(run, state.output)
+
+    def value(self, run: str, payload: Payload) -> Any:
+        """The value of a payload of a run's events."""
+        if payload.inline:
+            return payload.value
+        return msgspec.json.decode(self.store.payload(run, payload.digest))
+
+    # --- Operators -------------------------------------------------------------------------------
+
+    def cancel(self, run: str, reason: str = "") -> bool:
+        """Cancel a run; False: it had ended, or was asked to before."""
+        append = people.cancel(self.status(run), _op(), reason)
+        if append is not None:
+            self._append(append)
+        return append is not None
+
+    def resume(self, run: str, node: str | None = None) -> None:
+        """
+        Let paused agents go on with a fresh allowance.
+
+        Raises:
+            InvalidInput: nothing that a resume could help is paused there.
+        """
+        self._decide(lambda: people.resume(self.status(run), _op(), node))
+
+    def reconcile(
+        self, run: str, call_id: str, outcome: Outcome, *, by: str = "operator", result: Any = None
+    ) -> None:
+        """
+        Say what became of an effect whose outcome is unknown: it `succeeded` (with the `result` to
+        tell the model), it `failed`, or it shall be tried again.
+
+        Raises:
+            InvalidInput: there is no such call, or its outcome is known.
+        """
+        self._append(
+            people.reconcile(self.status(run), _op(), call_id, outcome, by=by, result=result)
+        )
+
+    def _decide(self, decide: Callable[[], Append]) -> None:
+        """A decision on what was seen; seen again, if the run moved on in between."""
+        while True:
+            try:
+                return self._append(decide())
+            except VersionConflict:
+                continue
+
+    def _append(self, append: Append) -> None:
+        self.store.append(append)
+        self.hints.send_all(append.moves)
+
+
+def check_input(plan: Plan, given: Any) -> None:
+    """
+    Hold a run's input to the workflow's `input_schema`.
+
+    Raises:
+        InvalidInput: it does not fit; the message says where.
+    """
+    if plan.input_schema is None:
+        return
+    validator = jsonschema.Draft202012Validator(plan.input_schema)
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(given))
+    if problem is not None:
+        raise InvalidInput(
+            f"the input does not fit {plan.name}'s input_schema: {problem.json_path}: "
+            f"{problem.validator} is not met"
+        )
+
+
+def why(state: RunState) -> str:
+    """Why a run has no output, in a line."""
+    if state.failure is not None:
+        return f"{state.failure.kind}: {state.failure.message}"
+    causes = [
+        f"{one.id}: {one.recovery.cause.message}"
+        for one in state.invocations.values()
+        if one.recovery.cause is not None and one.status == "paused"
+    ]
+    told = "; ".join(causes) or state.detail
+    return ": ".join(filter(None, (state.reason, told)))
+
+
+def _op() -> str:
+    return secrets.token_urlsafe(12)
