@@ -33,8 +33,7 @@ class Scope(NamedTuple):
         for taken, step in enumerate(reference.steps):
             schema, problem = part(schema, step, root)
             if problem is not None:
-                place = place_name((name, *reference.steps[:taken]))
-                return f"{reference.text}: {place}: {problem}"
+                return f"{place_name((name, *reference.steps[:taken]))} {problem}"
         return None
 
     def schema(self, reference: Reference) -> tuple[Any, dict[str, Any]]:
