@@ -1,4 +1,10 @@
-"""Whether the names that prompts, conditions and `for_each` use lead to something."""
+"""
+Whether the names that prompts, conditions and `for_each` use lead to something.
+
+A node can name `input` and all that it needs, directly or through others. Naming a node does not
+make it a need: what a node waits for stands in `needs` alone, and a name that is missing there is
+an error with that hint.
+"""
 
 from __future__ import annotations
 
