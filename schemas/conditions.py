@@ -27,6 +27,7 @@ __all__ = ["condition_problem", "evaluate", "python_name", "references_of"]
 
 MAX_CHARACTERS = 1_000
 MAX_PARTS = 200
+"""Names, literals and operations; ten times what a condition that people can read has."""
 _LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _SAYS = {
     ast.Pow: "powers (**)",
@@ -59,8 +60,9 @@ def condition_problem(expression: str) -> str | None:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         return f"not an expression: {getattr(error, 'msg', None) or 'it is nested too deeply'}"
     parts = list(ast.walk(tree))
-    if len(parts) > MAX_PARTS:
-        return f"a condition has at most {MAX_PARTS} parts; this has {len(parts)}"
+    size = sum(isinstance(part, ast.expr) for part in parts)
+    if size > MAX_PARTS:
+        return f"a condition has at most {MAX_PARTS} parts; this has {size}"
     return next(filter(None, map(_part_problem, parts)), None)
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from mulligan.schemas.outline import ANYTHING, DEFAULT_OUTPUT, list_of
+from mulligan.schemas.author_schema import DEFAULT_OUTPUT_SCHEMA
+from mulligan.schemas.outline import ANYTHING, list_of
 from mulligan.schemas.problems import Place
 from mulligan.schemas.workflow import (
     AgentDefinition,
@@ -56,7 +57,7 @@ def output_outline(node: AgentNode | FunctionNode | None) -> dict[str, Any]:
     """The schema of what a node gives to later ones, as far as it is known."""
     if not isinstance(node, AgentNode):
         return ANYTHING
-    schema = DEFAULT_OUTPUT if node.output_schema is None else node.output_schema
+    schema = DEFAULT_OUTPUT_SCHEMA if node.output_schema is None else node.output_schema
     return schema if node.for_each is None else list_of(schema)
 
 

@@ -11,17 +11,10 @@ from typing import Any
 
 from mulligan.schemas.problems import did_you_mean
 
-__all__ = ["ANYTHING", "DEFAULT_OUTPUT", "list_of", "part", "plain_type"]
+__all__ = ["ANYTHING", "list_of", "part", "plain_type"]
 
 ANYTHING: dict[str, Any] = {}
 """The schema of a value of which nothing is known."""
-
-DEFAULT_OUTPUT: dict[str, Any] = {
-    "type": "object",
-    "properties": {"summary": {"type": "string"}},
-    "required": ["summary"],
-}
-"""The output schema of an agent without one of its own (OUT-1)."""
 
 _COMPOUND = {"anyOf", "oneOf", "allOf", "not", "if", "$dynamicRef"}
 MAX_HOPS = 50
@@ -36,7 +29,8 @@ def list_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 def part(schema: Any, step: str | int, root: dict[str, Any]) -> tuple[Any, str | None]:
     """
-    The schema of the part that `step` leads to, and why there can be none, or None.
+    The schema of the part that `step` leads to, and None; or what stands against it, as a
+    predicate: `has no 'titel' in its schema`.
 
     `root` is the whole schema that local references (`#/…`) are looked up in.
     """
@@ -46,10 +40,10 @@ def part(schema: Any, step: str | int, root: dict[str, Any]) -> tuple[Any, str |
         return ANYTHING, None
     if isinstance(step, int):
         if kind != "array":
-            return ANYTHING, f"[{step}] is a list's item, but this is of the type {kind}"
+            return ANYTHING, f"is of the type {kind} and has no item [{step}]"
         return schema.get("items", ANYTHING), None
     if kind != "object":
-        return ANYTHING, f"{step!r} is looked for in a value of the type {kind}"
+        return ANYTHING, f"is of the type {kind} and has no {step!r}"
     return _property(schema, step)
 
 
@@ -61,7 +55,7 @@ def _property(schema: dict[str, Any], name: str) -> tuple[Any, str | None]:
         return properties[name], None
     if schema.get("additionalProperties", False) is not False:
         return ANYTHING, None
-    return ANYTHING, f"its schema has no property {name!r}{did_you_mean(name, properties)}"
+    return ANYTHING, f"has no {name!r} in its schema{did_you_mean(name, properties)}"
 
 
 def plain_type(schema: Any, root: dict[str, Any]) -> str | None:

@@ -1,4 +1,10 @@
-"""Whether the names that prompts, conditions and `for_each` use lead to something."""
+"""
+Whether the names that prompts, conditions and `for_each` use lead to something.
+
+A node can name `input` and all that it needs, directly or through others. Naming a node does not
+make it a need: what a node waits for stands in `needs` alone, and a name that is missing there is
+an error with that hint.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +39,7 @@ class Scope(NamedTuple):
         for taken, step in enumerate(reference.steps):
             schema, problem = part(schema, step, root)
             if problem is not None:
-                place = place_name((name, *reference.steps[:taken]))
-                return f"{reference.text}: {place}: {problem}"
+                return f"{place_name((name, *reference.steps[:taken]))} {problem}"
         return None
 
     def schema(self, reference: Reference) -> tuple[Any, dict[str, Any]]:

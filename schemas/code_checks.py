@@ -1,0 +1,104 @@
+"""Whether the tools, functions, subagents and schemas that a definition names can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mulligan.errors import InvalidInput
+from mulligan.schemas.author_schema import check_author_schema, schema_problems
+from mulligan.schemas.call_names import call_problems
+from mulligan.schemas.code_table import CodeTable
+from mulligan.schemas.draft import Draft
+from mulligan.schemas.problems import Place, Problem, did_you_mean
+from mulligan.schemas.scope import offered_names
+from mulligan.schemas.workflow import AgentDefinition, FunctionNode
+
+__all__ = ["HARNESS_TOOLS", "code_problems"]
+
+HARNESS_TOOLS = ("submit_output", "request_user_input", "ask_user_question", "call_subagent")
+"""Names that the runtime's own tools have in every conversation."""
+
+
+def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
+    """Everything named outside the graph that can't be used, with its place."""
+    if draft.input_schema is not None:
+        for message in schema_problems(draft.input_schema):
+            yield _in_schema(message, draft.input_schema, ("input_schema",))
+    for place, agent in draft.prompted():
+        yield from _tool_problems(agent.tools, (*place, "tools"), code)
+        yield from _agent_problems(agent, place, draft, code)
+    for position, node in draft.nodes.items():
+        if isinstance(node, FunctionNode):
+            yield from _call_problems(node, ("nodes", position, "call"), draft, code)
+
+
+def _agent_problems(
+    agent: AgentDefinition, place: Place, draft: Draft, code: CodeTable
+) -> Iterator[Problem]:
+    yield from _subagent_problems(agent.subagents, (*place, "subagents"), draft)
+    if agent.output_schema is not None:
+        for message in check_author_schema(agent.output_schema):
+            yield _in_schema(message, agent.output_schema, (*place, "output_schema"))
+    if agent.decompose is not None:
+        try:
+            code.function(agent.decompose)
+        except InvalidInput as error:
+            yield Problem((*place, "decompose"), str(error))
+    cap, most = agent.max_output_tokens, draft.settings.limits.max_output_tokens
+    if cap is not None and most is not None and cap > most:
+        yield Problem((*place, "max_output_tokens"), f"settings.limits allow {most} at most")
+
+
+def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[Problem]:
+    names: dict[str, str] = {}
+    for item, path in enumerate(paths):
+        try:
+            name = code.tool(path).name
+        except InvalidInput as error:
+            yield Problem(place, str(error), item=item)
+            continue
+        first = names.setdefault(name, path)
+        if name in HARNESS_TOOLS:
+            yield Problem(place, f"{name!r} is the name of a tool of the runtime", item=item)
+        elif first != path:
+            message = f"{first} and {path} are both named {name!r}; set another by @tool(name=…)"
+            yield Problem(place, message, item=item)
+        elif path in paths[:item]:
+            yield Problem(place, f"{path!r} is named twice", item=item)
+
+
+def _subagent_problems(names: list[str], place: Place, draft: Draft) -> Iterator[Problem]:
+    for item, name in enumerate(names):
+        if name not in draft.agent_names:
+            hint = did_you_mean(name, draft.agent_names)
+            yield Problem(place, f"no agent {name!r} under agents{hint}", item=item)
+        elif name in names[:item]:
+            yield Problem(place, f"{name!r} is named twice", item=item)
+
+
+def _in_schema(message: str, schema: dict[str, Any], place: Place) -> Problem:
+    """A problem `/properties/a: …` of a schema, at that place of the file."""
+    path, _, text = message.partition(": ")
+    steps: list[str | int] = []
+    found: Any = schema
+    for piece in filter(None, path.split("/")):
+        step = int(piece) if isinstance(found, list) and piece.isdigit() else piece
+        try:
+            found = found[step]
+        except (LookupError, TypeError):
+            return Problem(place, message)
+        steps.append(step)
+    return Problem((*place, *steps), text)
+
+
+def _call_problems(
+    node: FunctionNode, place: Place, draft: Draft, code: CodeTable
+) -> Iterator[Problem]:
+    try:
+        function = code.function(node.call)
+    except InvalidInput as error:
+        yield Problem(place, str(error))
+        return
+    for message in call_problems(node.call, function, offered_names(node, draft)):
+        yield Problem(place, message)

@@ -1,0 +1,151 @@
+"""Compiling a definition to the plan that a run keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from mulligan.errors import WorkflowInvalid
+from mulligan.schemas.author_schema import DEFAULT_OUTPUT_SCHEMA
+from mulligan.schemas.call_names import names_taken
+from mulligan.schemas.checks import definition_problems
+from mulligan.schemas.code import code_digest
+from mulligan.schemas.code_table import CodeTable
+from mulligan.schemas.draft import Draft, draft_of
+from mulligan.schemas.graph import topological_order
+from mulligan.schemas.plan import (
+    AgentPlan,
+    CodeRef,
+    FunctionPlan,
+    NodePlan,
+    Plan,
+    SettingsPlan,
+    ToolSpec,
+    plan_digest,
+)
+from mulligan.schemas.problems import describe
+from mulligan.schemas.scope import offered_names
+from mulligan.schemas.workflow import (
+    AgentDefinition,
+    AgentNode,
+    FunctionNode,
+    FunctionRetry,
+    Settings,
+    WorkflowDefinition,
+)
+
+__all__ = ["compile_plan"]
+
+
+def compile_plan(definition: WorkflowDefinition, *, default_model: str | None = None) -> Plan:
+    """
+    Compile a definition; `default_model` is taken where the workflow's settings name none.
+
+    Modules that the definition names are imported, to check and describe tools and functions.
+
+    Raises WorkflowInvalid with every problem, if there is any.
+    """
+    code = CodeTable(definition.code_path)
+    draft = draft_of(definition)
+    problems = list(definition_problems(draft, code))
+    if problems:
+        source = f"workflow {definition.name!r}"
+        raise WorkflowInvalid(source, [describe(source, problem) for problem in problems])
+    plan = _Compiler(definition, draft, code, default_model).plan()
+    return msgspec.structs.replace(plan, digest=plan_digest(plan))
+
+
+class _Compiler:
+    """Compiles one checked definition."""
+
+    def __init__(
+        self,
+        definition: WorkflowDefinition,
+        draft: Draft,
+        code: CodeTable,
+        default_model: str | None,
+    ) -> None:
+        self._definition = definition
+        self._draft = draft
+        self._code = code
+        self._settings = _settings(definition.settings, default_model)
+
+    def plan(self) -> Plan:
+        definition = self._definition
+        nodes = {node.id: node for node in definition.nodes}
+        order = topological_order({node.id: node.needs for node in definition.nodes})
+        agents = [node for node in definition.nodes if isinstance(node, AgentNode)]
+        return Plan(
+            name=definition.name,
+            version=definition.version,
+            settings=self._settings,
+            nodes=tuple(self._node(nodes[node_id]) for node_id in order),
+            agents={name: self._agent(agent) for name, agent in definition.agents.items()},
+            tools=self._tools([*agents, *definition.agents.values()]),
+            input_schema=definition.input_schema,
+            code_path=definition.code_path,
+        )
+
+    def _node(self, node: AgentNode | FunctionNode) -> NodePlan:
+        return NodePlan(
+            id=node.id,
+            needs=tuple(node.needs),
+            when=node.when,
+            for_each=node.for_each,
+            work=self._agent(node) if isinstance(node, AgentNode) else self._function(node),
+        )
+
+    def _agent(self, agent: AgentDefinition) -> AgentPlan:
+        limit, schema = agent.recovery_limit, agent.output_schema
+        return AgentPlan(
+            prompt=agent.prompt,
+            system=agent.system,
+            model=agent.model or self._settings.model,
+            mode=agent.mode,
+            tools=tuple(agent.tools),
+            subagents=tuple(agent.subagents),
+            output_schema=DEFAULT_OUTPUT_SCHEMA if schema is None else schema,
+            recovery_limit=self._settings.recovery_limit if limit is None else limit,
+            max_output_tokens=agent.max_output_tokens,
+            temperature=agent.temperature,
+            allow_user_input=agent.allow_user_input,
+            accept_missing_closers=agent.accept_missing_closers,
+            decompose=self._ref(agent.decompose) if agent.decompose else None,
+            timeout_ms=agent.timeout,
+        )
+
+    def _function(self, node: FunctionNode) -> FunctionPlan:
+        retry = node.retry or FunctionRetry(attempts=1)
+        function = self._code.function(node.call)
+        return FunctionPlan(
+            call=self._ref(node.call),
+            arguments=names_taken(function, offered_names(node, self._draft)),
+            effect=node.effect,
+            attempts=retry.attempts,
+            backoff_ms=retry.backoff,
+            backoff_max_ms=retry.backoff_max,
+            timeout_ms=node.timeout,
+        )
+
+    def _ref(self, path: str) -> CodeRef:
+        return CodeRef(path=path, digest=code_digest(self._code.function(path)))
+
+    def _tools(self, agents: Iterable[AgentDefinition]) -> dict[str, ToolSpec]:
+        paths = sorted({path for agent in agents for path in agent.tools})
+        return {path: self._code.tool(path) for path in paths}
+
+
+def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:
+    return SettingsPlan(
+        model=settings.model or default_model,
+        api_base=settings.api_base,
+        output_repair_model=settings.output_repair_model,
+        output_repair_strict=settings.output_repair_strict,
+        recovery_limit=settings.recovery_limit,
+        backoff_ms=settings.retry.backoff,
+        backoff_max_ms=settings.retry.backoff_max,
+        context_window=settings.limits.context_window,
+        max_output_tokens=settings.limits.max_output_tokens,
+        deadline_ms=settings.deadline,
+    )
