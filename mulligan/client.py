@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jsonschema
 import msgspec
@@ -37,7 +37,7 @@ WAIT_MS = 1_000
 """How long one read waits for the next event; then it is asked again."""
 
 Outcome = Literal["succeeded", "failed", "retry"]
-Flow = str | Plan | WorkflowDefinition | Defines
+Flow: TypeAlias = str | Plan | WorkflowDefinition | Defines
 """A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
 
 
@@ -95,18 +95,19 @@ class Client:
         return run
 
     def plan(self, workflow: Flow, *, model: str | None = None) -> Plan:
-        """The plan of a workflow as a run asked for now would keep it."""
+        """
+        The plan of a workflow as a run asked for now would keep it. `model` takes the place of the
+        one in the workflow's settings; an agent that names its own keeps it.
+        """
         if isinstance(workflow, Plan):
             return workflow
         if isinstance(workflow, str):
             workflow = load_workflow(workflow)
         definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
-        return compile_plan(
-            definition,
-            model=model,
-            default_model=self.settings.model,
-            default_api_base=self.settings.api_base,
-        )
+        if model is not None:
+            settings = definition.settings.model_copy(update={"model": model})
+            definition = definition.model_copy(update={"settings": settings})
+        return compile_plan(definition, default_model=self.settings.model)
 
     # --- Readers ---------------------------------------------------------------------------------
 
@@ -132,11 +133,9 @@ class Client:
         if self.store.row(run) is None:
             raise RunUnknown(run)
         while True:
-            events = (
-                self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
-            )
-            yield from events
-            after = events[-1].version if events else after
+            read = self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
+            yield from read
+            after = read[-1].version if read else after
             row = self.store.row(run)
             if not follow or (row and row.phase in ("closed", "archived") and row.version <= after):
                 return
