@@ -1,0 +1,53 @@
+"""`mulligan enqueue WORKFLOW`: ask for a run and print its id."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+import msgspec
+
+from mulligan.client import Client
+from mulligan.commands.given_input import read_input
+from mulligan.commands.printing import json_option, show_json
+
+
+class Enqueued(msgspec.Struct, kw_only=True):
+    """A run that was asked for."""
+
+    kind: Literal["enqueued"] = "enqueued"
+    run: str
+
+
+@click.command()
+@click.argument("workflow")
+@click.option("--input", "given", metavar="FILE|JSON", help="The run's input.")
+@click.option("--model", help="Instead of the model in the workflow's settings.")
+@click.option("--run-id", help="The same id with the same input is the same run.")
+@click.option("--tag", "tags", multiple=True, help="To find the run by; may be given again.")
+@click.option("--delay", "delay_s", type=click.FloatRange(min=0), default=0, help="Seconds.")
+@json_option
+def enqueue(
+    workflow: str,
+    given: str | None,
+    model: str | None,
+    run_id: str | None,
+    tags: tuple[str, ...],
+    delay_s: float,
+    as_json: bool,
+) -> None:
+    """Ask for a run of WORKFLOW: a file, module:attribute, or the name of a shipped one."""
+    value = read_input(given)
+    with Client() as client:
+        run = client.enqueue(
+            workflow,
+            value,
+            run_id=run_id,
+            tags=tags,
+            delay_ms=int(delay_s * 1_000),
+            model=model,
+        )
+    if as_json:
+        show_json(Enqueued(run=run))
+    else:
+        click.echo(run)

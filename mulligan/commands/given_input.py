@@ -1,0 +1,33 @@
+"""`--input`: JSON, or the name of a file of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mulligan.errors import InvalidInput
+
+
+def read_input(given: str | None) -> Any:
+    """
+    The value that `--input` gives: the content of a JSON file, or JSON itself.
+
+    Raises:
+        InvalidInput: neither a file nor JSON; the message says where JSON is broken.
+    """
+    if given is None:
+        return None
+    file = Path(given)
+    try:
+        is_file = file.is_file()
+    except OSError:  # too long for a name: JSON, then
+        is_file = False
+    try:
+        return msgspec.json.decode(file.read_bytes() if is_file else given.encode())
+    except OSError as error:
+        raise InvalidInput(f"--input: {given} can't be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        what = f"the file {given} is not JSON" if is_file else "neither a file nor JSON"
+        raise InvalidInput(f"--input: {what}: {error}") from None

@@ -1,0 +1,30 @@
+"""`mulligan projector`: keep the rows that lists show."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import click
+
+from mulligan.client import Client
+from mulligan.projections.projector import Projector
+
+WAIT_MS = 500
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Catch up and end.")
+def projector(once: bool) -> None:
+    """Follow all runs and keep a row of each; any number of projectors may run."""
+    with Client() as client:
+        following = Projector(client.store)
+        if once:
+            click.echo(f"{following.catch_up()} feed entries taken in", err=True)
+            return
+        ended = threading.Event()
+        for ending in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(ending, lambda *_: ended.set())
+        click.echo("projector: following", err=True)
+        while not ended.is_set():
+            following.catch_up(WAIT_MS)

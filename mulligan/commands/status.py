@@ -1,0 +1,117 @@
+"""`mulligan status [RUN]`: one run, or the list of all."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+import msgspec
+
+from mulligan.client import Client, why
+from mulligan.commands.printing import clock, json_option, show_json, table
+from mulligan.projections.projector import SUMMARIES, Projector, read_rows
+from mulligan.projections.state import RunState
+from mulligan.projections.summary import RunSummary
+
+
+class NodeView(msgspec.Struct, kw_only=True):
+    """A node of a run, or an instance of a `for_each` node."""
+
+    status: str
+    reason: str | None
+    attempt: int
+
+
+class RunView(msgspec.Struct, kw_only=True):
+    """A run now. `why` says why it has no output; times are server milliseconds."""
+
+    kind: Literal["run"] = "run"
+    run: str
+    workflow: str
+    status: str
+    reason: str | None
+    why: str
+    version: int
+    tags: tuple[str, ...]
+    requested_ms: int | None
+    started_ms: int | None
+    ended_ms: int | None
+    nodes: dict[str, NodeView]
+
+
+class RunList(msgspec.Struct, kw_only=True):
+    """All runs, newest first."""
+
+    kind: Literal["list"] = "list"
+    runs: list[RunSummary]
+
+
+@click.command()
+@click.argument("run", required=False)
+@json_option
+def status(run: str | None, as_json: bool) -> None:
+    """Show a run, or list all of them."""
+    with Client() as client:
+        if run is not None:
+            _show_run(client.status(run), as_json)
+        else:
+            Projector(client.store).catch_up()
+            _show_list(read_rows(client.store, SUMMARIES), as_json)
+
+
+def view(state: RunState) -> RunView:
+    """A run's state, as it is shown."""
+    return RunView(
+        run=state.run,
+        workflow=state.workflow,
+        status=state.status,
+        reason=state.reason,
+        why=why(state) if state.status in ("paused", "failed") else "",
+        version=state.version,
+        tags=state.tags,
+        requested_ms=state.requested_ms,
+        started_ms=state.started_ms,
+        ended_ms=state.ended_ms,
+        nodes={
+            node.id: NodeView(status=node.status, reason=node.reason, attempt=node.attempt)
+            for node in state.nodes.values()
+        },
+    )
+
+
+def _show_run(state: RunState, as_json: bool) -> None:
+    shown = view(state)
+    if as_json:
+        show_json(shown)
+        return
+    reason = f" ({shown.reason})" if shown.reason else ""
+    click.echo(f"{shown.run}  {shown.workflow}  {shown.status}{reason}  version {shown.version}")
+    click.echo(f"requested {clock(shown.requested_ms)}, ended {clock(shown.ended_ms)} (UTC)")
+    if shown.why:
+        click.echo(f"why: {shown.why}")
+    rows = [
+        (name, node.status + (f" ({node.reason})" if node.reason else ""), str(node.attempt or "-"))
+        for name, node in shown.nodes.items()
+    ]
+    table(("node", "status", "attempt"), rows)
+
+
+def _show_list(rows: list[RunSummary], as_json: bool) -> None:
+    rows.sort(key=lambda row: (-row.requested_ms, row.run))
+    if as_json:
+        show_json(RunList(runs=rows))
+        return
+    if not rows:
+        click.echo("no runs yet; `mulligan demo` makes one", err=True)
+        return
+    cells = [
+        (
+            row.run,
+            row.workflow,
+            row.status + (f" ({row.reason})" if row.reason else ""),
+            clock(row.requested_ms),
+            clock(row.ended_ms),
+        )
+        for row in rows
+    ]
+    table(("run", "workflow", "status", "requested (UTC)", "ended (UTC)"), cells)

@@ -1,0 +1,63 @@
+"""`mulligan tail [RUN]`: events as JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from mulligan.client import Client
+from mulligan.commands.printing import show_json
+from mulligan.errors import InvalidInput
+from mulligan.events.codec import line
+from mulligan.events.envelope import Envelope
+from mulligan.events.store import EventStore
+
+WAIT_MS = 1_000
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--from", "start", metavar="ID", help="Begin after the event of this id or version.")
+@click.option("--follow", is_flag=True, help="Wait for more; of one run, until it has ended.")
+@click.option("--json", "as_json", is_flag=True, hidden=True, help="Lines are JSON in any case.")
+def tail(run: str | None, start: str | None, follow: bool, as_json: bool) -> None:
+    """Print events as JSON lines: those of one run, or of all in the order they were appended."""
+    with Client() as client:
+        if run is None:
+            events = _of_all(client.store, start, follow)
+        else:
+            events = client.events(run, _version(client, run, start), follow=follow)
+        for event in events:
+            show_json(line(event))
+
+
+def _version(client: Client, run: str, start: str | None) -> int:
+    if start is None:
+        return 0
+    if start.isdecimal():
+        return int(start)
+    for event in client.events(run):
+        if event.id == start:
+            return event.version
+    raise InvalidInput(f"run {run!r} has no event {start!r}; --from takes an event's id or version")
+
+
+def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Envelope]:
+    """Every run's events, as the feed refers to them; `start` is an event's id."""
+    seen = start is None
+    places = dict.fromkeys(range(store.partitions()), "0")
+    while True:
+        moved = False
+        for partition, after in places.items():
+            wait_ms = WAIT_MS if follow and len(places) == 1 else 0
+            for entry in store.feed(partition, after, wait_ms=wait_ms):
+                moved, places[partition] = True, entry.id
+                for event in store.read(entry.run, entry.version - entry.count, limit=entry.count):
+                    if seen:
+                        yield event
+                    seen = seen or event.id == start
+        if not moved and not follow:
+            break
+    if not seen:
+        raise InvalidInput(f"there is no event {start!r}; --from takes an event's id")

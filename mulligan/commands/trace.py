@@ -1,0 +1,39 @@
+"""`mulligan trace RUN`: what happened in a run, step by step."""
+
+from __future__ import annotations
+
+import click
+
+from mulligan.client import Client
+from mulligan.commands.printing import json_option, show_json
+from mulligan.projections.trace import Trace, TraceStep, fold
+
+
+@click.command()
+@click.argument("run")
+@json_option
+def trace(run: str, as_json: bool) -> None:
+    """Show what happened in a run, step by step."""
+    with Client() as client:
+        folded = fold(run, client.events(run))
+    if as_json:
+        show_json(folded)
+    else:
+        show(folded)
+
+
+def show(folded: Trace) -> None:
+    """Print a trace for people: a line a step."""
+    reason = f" ({folded.reason})" if folded.reason else ""
+    took = f" in {folded.duration_ms / 1000:.2f} s" if folded.duration_ms is not None else ""
+    click.echo(f"{folded.run}  {folded.workflow}  {folded.status}{reason}{took}")
+    width = max((len(step.node or "") for step in folded.steps), default=0)
+    for step in folded.steps:
+        click.echo(line(step, width))
+
+
+def line(step: TraceStep, width: int) -> str:
+    """One step: seconds since the request, version, node and attempt, what happened."""
+    attempt = f"/{step.attempt}" if step.attempt else ""
+    where = f"{step.node or ''}{attempt}".ljust(width + 3)
+    return f"{step.at_ms / 1000:9.3f} {step.version:4}  {where} {step.type:19} {step.text}".rstrip()
