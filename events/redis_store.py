@@ -282,7 +282,8 @@ class RedisEventStore:
         """See `EventStore.close`; readers that wait return within a second."""
         self._streams.close()
         if self._owns_client:
-            self._client.close()
+            # Not those in use: a socket closed under a reader fails in ways that no one can name.
+            self._client.connection_pool.disconnect(inuse_connections=False)
 
     def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
         cursor = 0

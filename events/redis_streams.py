@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from redis import Redis
+from redis.exceptions import TimeoutError  # noqa: A004 - the client's own
 
 from mulligan.events.redis_connection import answers
 
@@ -65,7 +66,12 @@ class Streams:
 
     def _blocked(self, stream: str, after: str, block_ms: int) -> bool:
         with answers(self._place):
-            return bool(self._client.xread({stream: after}, count=1, block=block_ms))
+            try:
+                return bool(self._client.xread({stream: after}, count=1, block=block_ms))
+            except TimeoutError:
+                # The server ends a block late, by its own tick, and a short time-out of the
+                # client's comes first: nothing arrived. A server that is away fails the next read.
+                return False
 
 
 def _block_ms(client: Redis) -> int:

@@ -1,0 +1,120 @@
+"""
+The implementations of `EventStore` that the one suite runs on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+from redis import Redis
+
+from mulligan.events.keys import Keys
+from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.store import EventStore
+from mulligan.testing.passing_time import pass_time
+
+
+class Subject(Protocol):
+    """A store under test, and what a test may do to it behind its back."""
+
+    store: EventStore
+
+    def pass_time(self, ms: int) -> None:
+        """As if `ms` milliseconds went by."""
+
+    def archive(self, run: str) -> None:
+        """Mark a run as archived, as the archive's script does."""
+
+    def write_raw(self, run: str, raw: bytes) -> None:
+        """Add something to the run's stream that an append would not have written."""
+
+    def lose_due_entry(self, task: str) -> None:
+        """Remove a task's due entry."""
+
+    def lose_task(self, task: str) -> None:
+        """Remove a task as a whole."""
+
+    def spoil_payload(self, run: str, digest: str) -> None:
+        """Write something else where a large value was."""
+
+
+class InMemory:
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self.store = MemoryEventStore(lambda: self.now_ms)
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+
+    def archive(self, run: str) -> None:
+        self.store._runs[run].phase = "archived"
+
+    def write_raw(self, run: str, raw: bytes) -> None:
+        self.store._runs[run].events.append((self.now_ms, raw))
+
+    def lose_due_entry(self, task: str) -> None:
+        pytest.skip("a task holds its own due moment here")
+
+    def lose_task(self, task: str) -> None:
+        del self.store._tasks[task]
+
+    def spoil_payload(self, run: str, digest: str) -> None:
+        self.store._runs[run].payloads.pop(digest)
+
+
+class OnRedis:
+    def __init__(self, client: Redis, *, script_heads: bool) -> None:
+        self.client = client
+        self.keys = Keys(0)
+        self.store = RedisEventStore(client, script_heads=script_heads)
+
+    def pass_time(self, ms: int) -> None:
+        pass_time(self.client, ms)
+
+    def archive(self, run: str) -> None:
+        row = self.client.hget(self.keys.runs, run)
+        version, _, rest = row.split(b"|", 2)
+        self.client.hset(self.keys.runs, run, b"|".join((version, b"archived", rest)))
+
+    def write_raw(self, run: str, raw: bytes) -> None:
+        version = self.store.row(run).version + 1
+        self.client.xadd(self.keys.run(run), {"t": 1, "d": raw}, id=f"{version}-0")
+
+    def lose_due_entry(self, task: str) -> None:
+        self.client.zrem(self.keys.due, task)
+
+    def lose_task(self, task: str) -> None:
+        self.client.zrem(self.keys.due, task)
+        self.client.hdel(self.keys.tasks, task)
+
+    def spoil_payload(self, run: str, digest: str) -> None:
+        self.client.set(self.keys.payload(run, digest), b'"something else"')
+
+
+@pytest.fixture(params=["memory", pytest.param("valkey", marks=pytest.mark.server), "fakeredis"])
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    if request.param == "memory":
+        yield InMemory()
+    elif request.param == "valkey":
+        with request.getfixturevalue("server").client() as client:
+            client.flushall()
+            yield OnRedis(client, script_heads=True)
+    else:
+        yield OnRedis(_fake_client(), script_heads=False)
+
+
+@pytest.fixture
+def log(subject: Subject) -> EventStore:
+    return subject.store
+
+
+def _fake_client() -> Redis:
+    import fakeredis
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own
+        return fakeredis.FakeRedis(server=fakeredis.FakeServer())
