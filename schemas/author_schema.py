@@ -110,7 +110,7 @@ def _reference_problems(schema: Mapping[str, Any]) -> list[str]:
     for _, path, node in _walk(schema):
         if not isinstance(node, Mapping) or path.endswith(("/enum", "/const", "/properties")):
             continue
-        if node.get("$schema", DIALECT).rstrip("#") != DIALECT:
+        if str(node.get("$schema", DIALECT)).rstrip("#") != DIALECT:
             problems.append(f"{path}/$schema: only JSON Schema 2020-12 is read (write {DIALECT})")
         problems += [
             f"{path}/{word}: only references within the schema are followed (begin it with #)"

@@ -326,6 +326,11 @@ input_schema:
     assert second.startswith("brief.yaml:14: input_schema.$ref: only references within the schema")
 
 
+def test_a_schema_whose_dialect_is_no_text_is_a_problem_not_a_traceback(folder: Path) -> None:
+    (line,) = problems(folder, agent("output_schema: {type: object, $schema: 3}"))
+    assert "only JSON Schema 2020-12 is read" in line
+
+
 def test_a_missing_file_names_its_neighbour(folder: Path) -> None:
     (folder / "brief.yaml").write_text(CONTRACT)
     with pytest.raises(WorkflowInvalid, match=r"no such file \(did you mean 'brief.yaml'\?\)"):
