@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mulligan._version import __version__
 from mulligan.errors import MulliganError
 
-__all__ = ["MulliganError", "__version__"]
+if TYPE_CHECKING:
+    from mulligan.completion.check import check_output
+
+__all__ = ["MulliganError", "__version__", "check_output"]
+
+# Loaded on first use: code that only reads events must not pay for validators or servers.
+_LAZY = {"check_output": "mulligan.completion.check"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
