@@ -1,0 +1,72 @@
+"""
+Quotes that a model forgot to escape: `{"a": "say "hi" to"}`.
+
+To the scan these are three pieces, `"say "`, `hi` and `" to"`. They are one string where the quotes
+within can be told from its end by what stands beside them: an opening one has a blank before and
+text after it, a closing one has text before and a blank or a stop after it, and what follows it
+does not go on as JSON would.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mulligan.completion.scan import Token
+
+BEFORE_OPENING = frozenset(" \t\n([{-—–/")
+AFTER_CLOSING = frozenset(" \t\n.,;:!?)]}-—–/…'")
+
+_GOES_ON_AS_JSON = re.compile(
+    r"\s*(?:[:\]}]|$|,\s*(?:[\[{\"'\]}“]|-?\d|(?:true|false|null|True|False|None)\b|[\w$]+\s*[:=]))"
+)
+
+
+def may_open(text: str, at: int) -> bool:
+    """Whether the quote at this place can open a quotation within a string."""
+    after = text[at + 1 : at + 2]
+    return text[at - 1] in BEFORE_OPENING and not after.isspace() and after not in ",:]}="
+
+
+def may_close(text: str, at: int) -> bool:
+    """Whether the quote at this place can close a quotation, and can't end the string."""
+    if text[at - 1].isspace() or text[at + 1 : at + 2] not in AFTER_CLOSING:
+        return False
+    return _GOES_ON_AS_JSON.match(text, at + 1) is None
+
+
+def rejoined(text: str, tokens: list[Token]) -> list[Token]:
+    """The tokens, with the pieces of such strings put together."""
+    out: list[Token] = []
+    index = 0
+    while index < len(tokens):
+        last = _last_piece(text, tokens, index)
+        out.append(tokens[index]._replace(end=tokens[last].end))
+        index = last + 1
+    return out
+
+
+def _last_piece(text: str, tokens: list[Token], first: int) -> int:
+    """The index of the token that ends the string which begins with the first."""
+    last = first
+    while _continues(text, tokens, last):
+        closing = _next_string(text, tokens, last + 1)
+        if closing is None or not may_close(text, tokens[closing].start):
+            return last
+        last = closing
+    return last
+
+
+def _continues(text: str, tokens: list[Token], index: int) -> bool:
+    token = tokens[index]
+    quoted = token.kind == "string" and text[token.start] == '"' and token.end - token.start > 1
+    adjacent = index + 1 < len(tokens) and tokens[index + 1].start == token.end
+    return quoted and adjacent and may_open(text, token.end - 1)
+
+
+def _next_string(text: str, tokens: list[Token], index: int) -> int | None:
+    for at in range(index, len(tokens)):
+        if tokens[at].kind == "string":
+            return at if text[tokens[at].start] == '"' else None
+        if tokens[at].kind in ("open", "close"):
+            return None
+    return None

@@ -1,0 +1,214 @@
+"""
+The one top-level value in a text with prose around it (OUT-3, 2 to 4).
+
+Everything in brackets at the top level is looked at. What can't be a value (`{placeholder}`,
+`[1]` where an object is wanted) is prose; of the rest there must be exactly one, and what stands
+before and after must not show that it is a piece of something larger.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from mulligan.completion.decode import Unusable
+from mulligan.completion.respell import spell_word
+from mulligan.completion.scan import Group, group_at
+from mulligan.completion.unwrap import BLANKS, REASONING, Open
+from mulligan.completion.verdict import Step
+
+MAX_GROUPS = 1_000
+"""More brackets than these at the top level are no answer with prose around it."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where the one candidate stands, its scan, and what was around it."""
+
+    text: str
+    group: Group
+    steps: tuple[Step, ...]
+
+    def __repr__(self) -> str:
+        return f"Place(<{len(self.text)} characters>, {self.steps})"
+
+
+_NONE = Unusable("no_candidate", "the text holds no JSON value")
+_SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
+_FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
+_LABEL = Unusable("labelled_as_field", "the value is labelled as one field of the output")
+
+_OPENER = re.compile(r"[{\[]")
+_MEMBER = re.compile(r"[\"'“”]\s*[:=]|^\s*[\w\"'“]+\s*:\s*[\"'\d]", re.MULTILINE)
+_LAST_LABEL = re.compile(r"([A-Za-z_$][\w$]*)[\"'*`]*\s*:?[=:]\s*\Z")
+_CALLS = re.compile(r"(?:[A-Za-z_$][\w.$]*)?\(\s*\Z")
+_LAST_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:[=\s][^<>]*)?>[\s`\w]*\Z")
+_KNOWN_TAG = re.compile(
+    rf"<(/?)\s*({REASONING}|tool_call|tool_calls|function_call|function_calls|tool_use|function"
+    r"|invoke|tool|arguments|parameters|parameter|call|output|answer|json|result|final_answer"
+    r"|response|submit_output)\b(?:[=\s][^<>]*)?>",
+    re.IGNORECASE,
+)
+_SPECIAL = re.compile(r"<\|?(?:tool|function)[\w▁]*?(begin|end)\|?>|<\|(/?)tool_call\|>")
+_PARTIAL_TAG = re.compile(r"<[/|]?[A-Za-z_▁|][\w▁|=:.-]*\Z|</?\Z|<\|\Z")
+_VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
+_CODE = re.compile(
+    r"\s*(?://[^\n]*\n\s*|#[^\n]*\n\s*)*"
+    r"(?:(?:const|let|var|return)\s+)?(?:[A-Za-z_$][\w$.]*(?:\s*:\s*[\w\[\], .]+)?\s*=\s*)?"
+    r"(?:[A-Za-z_$][\w$.]*\(\s*)*\s*"
+)
+
+
+def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open | Unusable:
+    """
+    The one candidate in the text.
+
+    Args:
+        wants_object: whether only an object can be the output.
+        names: the schema's property names; a value labelled with one is that field, no output.
+    """
+    found: list[Group] = []
+    prose: list[tuple[int, int]] = []
+    at = 0
+    for _ in range(MAX_GROUPS):
+        opener = _OPENER.search(text, at)
+        if opener is None:
+            break
+        group = group_at(text, opener.start())
+        if _is_prose(text, group, wants_object):
+            prose.append((group.start, group.end))
+        elif group.left_open:
+            return _left_open(text, group, found)
+        else:
+            found.append(group)
+        at = group.end
+    else:
+        return _SEVERAL
+    if len(found) > 1:
+        return _SEVERAL
+    if not found:
+        return _without_value(text)
+    return _with_surroundings(text, found[0], prose, names)
+
+
+class StillOpen(Open, frozen=True):
+    """A candidate that ends before its closers, alone at the end of the text."""
+
+    text: str
+    group: Group
+
+    def __repr__(self) -> str:
+        return f"StillOpen({self.what!r}, <{len(self.text)} characters>)"
+
+
+def _left_open(text: str, group: Group, before: list[Group]) -> Open:
+    if before or text[: group.start].strip(BLANKS):
+        return Open(group.left_open or "object")
+    return StillOpen(group.left_open or "object", text[group.start :].rstrip(BLANKS), group.rebased())
+
+
+def _is_prose(text: str, group: Group, wants_object: bool) -> bool:
+    """Whether a bracket at the top level can't be a value."""
+    kinds = {token.kind for token in group.tokens}
+    if group.left_open or len(group.tokens) <= 2:
+        return text[group.start] == "[" and wants_object and not group.left_open
+    if text[group.start] == "{":
+        return not kinds & {"string", "colon"}
+    holds_object = any(text[token.start] == "{" for token in group.tokens if token.kind == "open")
+    if wants_object:
+        return not holds_object
+    words = [text[token.start : token.end] for token in group.tokens if token.kind == "word"]
+    return not holds_object and "string" not in kinds and any(spell_word(w) is None for w in words)
+
+
+def _without_value(text: str) -> Open | Unusable:
+    """No candidate: was the text cut before it, or is there none?"""
+    bare = text.strip(BLANKS)
+    if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(bare):
+        return Open("tag")
+    if bare[:1] in ('"', "“") and not re.fullmatch(r'"[^"\\]*(?:\\.[^"\\]*)*"?.+', bare, re.DOTALL):
+        return Open("string")
+    if bare[:1] == '"' and re.fullmatch(r'"[^"\\]*(?:\\.[^"\\]*)*\\?', bare, re.DOTALL):
+        return Open("string")
+    if any(len(bare) < len(word) and word.startswith(bare) for word in ("true", "false", "null")):
+        return Open("literal") if bare else _NONE
+    if re.fullmatch(r"-|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)", bare):
+        return Open("number")
+    return _NONE
+
+
+def _with_surroundings(
+    text: str, group: Group, prose: list[tuple[int, int]], names: frozenset[str]
+) -> Place | Open | Unusable:
+    head, tail = _without(text, 0, group.start, prose), _without(text, group.end, len(text), prose)
+    steps = [Step("prose")] if head.strip(BLANKS) or tail.strip(BLANKS) else []
+    if re.match(r"\s*[}\]]", tail):
+        tail = re.sub(r"\A\s*[}\]]", "", tail)
+        steps = [Step("surplus_closer")]
+        if re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
+            return _FRAGMENT
+    if (verdict := _head_and_tail(head.rstrip(BLANKS), tail.lstrip(BLANKS), names)) is not None:
+        return verdict
+    return Place(text[group.start : group.end], group.rebased(), tuple(steps))
+
+
+def _without(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
+    """The text between two places, with a blank for each bracket that is prose."""
+    pieces = []
+    for cut_start, cut_end in cuts:
+        if start <= cut_start < end:
+            pieces.append(text[start:cut_start])
+            start = cut_end
+    return " ".join([*pieces, text[start:end]])
+
+
+def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusable | None:
+    """What the surroundings say against the candidate."""
+    calls = 0
+    while head and (opening := _CALLS.search(head)):
+        head, calls = head[: opening.start()].rstrip(BLANKS), calls + 1
+        if not re.match(r"\)", tail):
+            return _FRAGMENT if tail else Open("call")
+        tail = tail[1:].lstrip(BLANKS)
+    label = _LAST_LABEL.search(head)
+    if label and (label[1] in names or re.search(r"\(\s*\Z", head[: label.start()])):
+        return _LABEL
+    if (quote := head[-1:]) and quote in "\"'":
+        if not tail.startswith(quote):
+            return _FRAGMENT if tail else Open("string")
+        head, tail = head[:-1], tail[1:].lstrip(BLANKS)
+    if _unclosed_tag(head, tail) or _PARTIAL_TAG.search(tail):
+        return Open("tag")
+    return _FRAGMENT if _is_fragment(head, tail) else None
+
+
+def _is_fragment(head: str, tail: str) -> bool:
+    if head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
+        return True
+    if re.match(r"[,:=\"'“\[(+|&?*]|\.\w", tail):
+        return True
+    if _MEMBER.search(head) or _MEMBER.search(tail):
+        return True
+    marks = head.split("```")
+    inside_fence = len(marks) % 2 == 0
+    code = marks[-1].partition("\n")[2] if "\n" in marks[-1] else ""
+    return inside_fence and _CODE.fullmatch(code) is None
+
+
+def _unclosed_tag(head: str, tail: str) -> bool:
+    """Whether a tag that is known, or that stands right before the candidate, is not closed."""
+    last = _LAST_TAG.search(head)
+    if last and last[1].lower() not in _VOID and f"</{last[1]}" not in tail.replace(" ", ""):
+        return True
+    return _opened(head + "\0" + tail)
+
+
+def _opened(text: str) -> bool:
+    balance: dict[str, int] = {}
+    for tag in _KNOWN_TAG.finditer(text):
+        name = tag[2].lower()
+        balance[name] = max(0, balance.get(name, 0) + (-1 if tag[1] else 1))
+    for special in _SPECIAL.finditer(text):
+        ends = special[1] == "end" or special[2] == "/"
+        balance["|"] = max(0, balance.get("|", 0) + (-1 if ends else 1))
+    return any(balance.values())

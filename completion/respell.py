@@ -1,0 +1,148 @@
+"""
+The JSON spelling of sloppy tokens (OUT-3, 6: what counts as equal, spelled the JSON way).
+
+Quotes, raw control characters and invalid escapes in strings, bare keys, `=` for a colon, `+5`,
+`.5`, True, False, None, a trailing comma, a comma missing at a line's end. Every token stands for
+itself alone: nothing is moved, nothing but a separator is added. The result need not be JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from mulligan.completion.scan import Token
+
+_NUMBER = re.compile(r"([+-]?)(\d*)((?:\.\d+)?)((?:[eE][+-]?\d+)?)")
+_KEY = re.compile(r"[^\W\d][\w$-]*|\$[\w$-]*|0|[1-9]\d*")
+_LITERALS = {
+    "true": "true",
+    "True": "true",
+    "false": "false",
+    "False": "false",
+    "null": "null",
+    "None": "null",
+}
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LETTER_ESCAPE = re.compile(r"\\(?:[bfnrt]|u[0-9a-fA-F]{4})")
+_TO_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\"\x00-\x1f]", re.DOTALL)
+# Escapes of Python and JavaScript that JSON lacks: their meaning depends on the language meant.
+_FOREIGN_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|[0-7]|N\{|U[0-9a-fA-F]{8}|\n|\r)")
+
+
+def ambiguous_escapes(text: str) -> bool:
+    r"""
+    Whether backslashes may mean two things here: `C:\dir\new` has one that is no escape, so the
+    writer did not escape backslashes, and `\n` may be two characters or a newline.
+    """
+    pieces = _ESCAPE.findall(text)
+    unescaped = any(piece[1] not in "\"'`\\/bfnrtu" or piece == "\\u" for piece in pieces)
+    return unescaped and any(_LETTER_ESCAPE.fullmatch(piece) for piece in pieces)
+
+
+def foreign_escapes(text: str) -> bool:
+    r"""Whether there are escapes such as `\x41`, of a language other than JSON."""
+    return _FOREIGN_ESCAPE.search(text.replace("\\\\", "")) is not None
+
+
+def respell(text: str, tokens: list[Token]) -> str | None:
+    """The tokens in JSON spelling, or None if one of them has none."""
+    out: list[str] = []
+    stack: list[str] = []
+    for index, token in enumerate(tokens):
+        piece = text[token.start : token.end]
+        before = tokens[index - 1] if index else None
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        if before and not _separated(text, stack, before, token, after):
+            return None
+        if before and _ends_value(before) and _begins_value(token):
+            out.append(",")
+        spelled = _spelled(piece, token, before, after)
+        if spelled is None:
+            return None
+        out.append(spelled)
+        if token.kind == "open":
+            stack.append(piece)
+        elif token.kind == "close":
+            stack.pop()
+    return "".join(out)
+
+
+def _spelled(piece: str, token: Token, before: Token | None, after: Token | None) -> str | None:
+    match token.kind:
+        case "string":
+            return spell_string(piece)
+        case "word":
+            if after is not None and after.kind == "colon":
+                return f'"{piece}"' if _is_key(piece) else None
+            return spell_word(piece)
+        case "colon":
+            return ":"
+        case "comma":
+            if before is None or not _ends_value(before):
+                return None
+            return "" if after is not None and after.kind == "close" else ","
+        case "open" | "close":
+            return piece if piece in "[]{}" else None
+        case _:
+            return None
+
+
+def _is_key(word: str) -> bool:
+    return word not in _LITERALS and _KEY.fullmatch(word) is not None
+
+
+def spell_word(word: str) -> str | None:
+    """A literal or a number in JSON spelling; None for any other bare word."""
+    if word in _LITERALS:
+        return _LITERALS[word]
+    number = _NUMBER.fullmatch(word)
+    if number is None or not (number[2] or number[3]):
+        return None
+    if len(number[2]) > 1 and number[2][0] == "0":
+        return None
+    return number[1].replace("+", "") + (number[2] or "0") + number[3] + number[4]
+
+
+def spell_string(piece: str) -> str | None:
+    """A quoted string of any kind in JSON spelling; None if its escapes are not JSON's."""
+    width = 3 if piece[:3] in ('"""', "'''") and len(piece) >= 6 else 1
+    content = piece[width:-width]
+    if "\\" in content and foreign_escapes(content):
+        return None
+    if piece[0] == "`" and "${" in content:
+        return None
+    return '"' + _TO_ESCAPE.sub(_escaped, content) + '"'
+
+
+def _escaped(match: re.Match[str]) -> str:
+    piece = match[0]
+    if len(piece) == 1:
+        return json.dumps(piece)[1:-1]
+    if len(piece) > 2 or piece[1] in "\"\\/bfnrt":
+        return piece
+    return piece[1] if piece[1] in "'`" else "\\\\" + piece[1:]
+
+
+def _ends_value(token: Token) -> bool:
+    return token.kind in ("string", "word", "close")
+
+
+def _begins_value(token: Token) -> bool:
+    return token.kind in ("string", "word", "open")
+
+
+def _separated(
+    text: str, stack: list[str], before: Token, token: Token, after: Token | None
+) -> bool:
+    """Whether a comma that is missing between the two tokens can have stood nowhere else."""
+    if not (_ends_value(before) and _begins_value(token)):
+        return True
+    gap = text[before.end : token.start]
+    if stack and stack[-1] == "{":
+        return bool(gap) and after is not None and after.kind == "colon"
+    if before.kind == "close" and token.kind == "open":
+        return True
+    # Python joins adjacent strings, so two of them are one or two by the language meant.
+    joined = before.kind == token.kind == "string" and text[before.start] != '"'
+    return "\n" in gap and not joined
