@@ -31,6 +31,7 @@ _CLOSING = {
     "«": "»",
 }
 
+
 class _Lost(Exception):
     """The value is not what the candidate says."""
 
@@ -173,7 +174,7 @@ def _special(text: str, at: int, opening: str) -> tuple[str, int]:
     if match is None or foreign_escapes(match[0]):
         raise _Lost
     piece = match[0]
-    if piece[1] in "\"\\/bfnrt" or len(piece) > 2:
+    if piece[1] in '"\\/bfnrt' or len(piece) > 2:
         return json.loads(f'"{piece}"'), len(piece)
     return (piece[1] if piece[1] in "'`" else piece), len(piece)
 
@@ -188,4 +189,3 @@ def _may_stay(text: str, at: int, closing: str, inner: int) -> bool:
 def _within_word(text: str, at: int) -> bool:
     """Whether the quote is an apostrophe between two letters."""
     return text[at] in "'’" and _char(text, at - 1).isalnum() and _char(text, at + 1).isalnum()
-

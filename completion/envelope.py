@@ -55,7 +55,11 @@ def _flat(value: dict[str, Any], schema: CompiledSchema) -> Reading | None:
     others = value.keys() - schema.properties
     if not others or not schema.properties:
         return Reading("flat", value)
-    if others == value.keys() or others & _KEYS or any(_wraps(value[key], schema) for key in others):
+    if (
+        others == value.keys()
+        or others & _KEYS
+        or any(_wraps(value[key], schema) for key in others)
+    ):
         return None
     return Reading("flat", value)
 

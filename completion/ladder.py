@@ -57,9 +57,7 @@ def climb(
     return _inside(text, wants_object, names, closers, tuple(steps))
 
 
-def _strict(
-    text: str, wants_object: bool, steps: list[Step]
-) -> Found | Unusable | str | None:
+def _strict(text: str, wants_object: bool, steps: list[Step]) -> Found | Unusable | str | None:
     """The value of strict JSON; or the text within, if it is a string where an object is due."""
     result = decode(text)
     if not isinstance(result, Decoded):
@@ -70,9 +68,7 @@ def _strict(
     return Found(result.value, (*steps, Step("strict")))
 
 
-def _peel(
-    text: str, names: frozenset[str], steps: list[Step]
-) -> str | Open | Unusable | None:
+def _peel(text: str, names: frozenset[str], steps: list[Step]) -> str | Open | Unusable | None:
     """The inside of the first wrapping that applies and was not taken off before."""
     for peel in unwrap.PEELS:
         name = peel.__name__

@@ -104,7 +104,9 @@ class StillOpen(Open, frozen=True):
 def _left_open(text: str, group: Group, before: list[Group]) -> Open:
     if before or text[: group.start].strip(BLANKS):
         return Open(group.left_open or "object")
-    return StillOpen(group.left_open or "object", text[group.start :].rstrip(BLANKS), group.rebased())
+    return StillOpen(
+        group.left_open or "object", text[group.start :].rstrip(BLANKS), group.rebased()
+    )
 
 
 def _is_prose(text: str, group: Group, wants_object: bool) -> bool:

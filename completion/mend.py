@@ -32,7 +32,9 @@ class Mended(msgspec.Struct, frozen=True):
         return f"Mended(<{type(self.value).__name__}>, {self.step})"
 
 
-_OVERSIZE = Unusable("oversize", f"malformed, and beyond the {MAX_MEND_BYTES} bytes that are mended")
+_OVERSIZE = Unusable(
+    "oversize", f"malformed, and beyond the {MAX_MEND_BYTES} bytes that are mended"
+)
 _TOO_DEEP = Unusable("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 _UNBALANCED = Unusable("unbalanced", "a closing bracket does not fit the one that was opened")
 _ESCAPES = Unusable("ambiguous_escape", "backslashes stand for themselves and for escapes")

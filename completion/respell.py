@@ -119,7 +119,7 @@ def _escaped(match: re.Match[str]) -> str:
     piece = match[0]
     if len(piece) == 1:
         return json.dumps(piece)[1:-1]
-    if len(piece) > 2 or piece[1] in "\"\\/bfnrt":
+    if len(piece) > 2 or piece[1] in '"\\/bfnrt':
         return piece
     return piece[1] if piece[1] in "'`" else "\\\\" + piece[1:]
 

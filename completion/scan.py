@@ -79,7 +79,9 @@ class Group(NamedTuple):
         """The same group in a text that begins with it."""
         if self.start == 0:
             return self
-        tokens = [Token(kind, start - self.start, end - self.start) for kind, start, end in self.tokens]
+        tokens = [
+            Token(kind, start - self.start, end - self.start) for kind, start, end in self.tokens
+        ]
         return self._replace(start=0, end=self.end - self.start, tokens=tokens)
 
 

@@ -304,7 +304,7 @@ def _accept(invocation: Invocation, answered: NewEvent, verdict: Completed) -> S
         digest=output.digest,
         assistant_message=verdict.assistant_message,
         steps=tuple(step.name for step in verdict.steps),
-        coercions=tuple(f"{step.name} {step.path}" for step in verdict.coercions),
+        coercions=tuple(f"{one.rule} {one.path}" for one in verdict.coercions),
     )
     ended: Fact = (
         NodeCompleted(output=output)

@@ -49,7 +49,9 @@ class Line(msgspec.Struct, frozen=True):
 @click.command("check-output")
 @click.option("--schema", "schema_file", metavar="FILE", help="JSON Schema 2020-12 of the output.")
 @click.option("--finish-reason", default="stop", show_default=True, help="As the provider gave it.")
-@click.option("--terminal/--no-terminal", default=True, help="Whether the response came to its end.")
+@click.option(
+    "--terminal/--no-terminal", default=True, help="Whether the response came to its end."
+)
 @click.option("--mode", type=click.Choice(["tool", "prompt"]), default="tool", show_default=True)
 @click.option("--accept-missing-closers", is_flag=True, help="Add closing brackets, those alone.")
 @click.option("--scalar-for-list", is_flag=True, help="Take x for [x] where an array is due.")
