@@ -20,15 +20,68 @@ MAX_RESPONSE_BYTES = 1024 * 1024
 # Finish reasons as providers spell them, in lower case with underscores: OpenAI (chat and
 # responses), Anthropic, Gemini, Mistral, Cohere, Bedrock and the common local servers.
 _CUT = frozenset(
-    ["length", "max_tokens", "max_output_tokens", "max_length", "max_new_tokens", "token_limit", "output_limit", "incomplete", "model_length", "error_limit", "context_length", "context_length_exceeded", "model_context_window_exceeded", "pause_turn", "error", "aborted", "abort", "cancelled", "canceled", "interrupted", "timeout", "network_error", "failed"]
+    [
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_length",
+        "max_new_tokens",
+        "token_limit",
+        "output_limit",
+        "incomplete",
+        "model_length",
+        "error_limit",
+        "context_length",
+        "context_length_exceeded",
+        "model_context_window_exceeded",
+        "pause_turn",
+        "error",
+        "aborted",
+        "abort",
+        "cancelled",
+        "canceled",
+        "interrupted",
+        "timeout",
+        "network_error",
+        "failed",
+    ]
 )
 _REFUSED = frozenset(
-    ["refusal", "refused", "content_filter", "content_filtered", "safety", "blocklist", "prohibited_content", "spii", "recitation", "language", "image_safety", "guardrail_intervened", "sensitive", "moderation", "blocked", "error_toxic"]
+    [
+        "refusal",
+        "refused",
+        "content_filter",
+        "content_filtered",
+        "safety",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "recitation",
+        "language",
+        "image_safety",
+        "guardrail_intervened",
+        "sensitive",
+        "moderation",
+        "blocked",
+        "error_toxic",
+    ]
 )
 _MALFORMED = frozenset(
-    ["malformed_function_call", "malformed_tool_call", "malformed_response", "malformed_model_output", "malformed_tool_use", "invalid_tool_call", "unexpected_tool_call", "tool_use_failed", "too_many_tool_calls"]
+    [
+        "malformed_function_call",
+        "malformed_tool_call",
+        "malformed_response",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "invalid_tool_call",
+        "unexpected_tool_call",
+        "tool_use_failed",
+        "too_many_tool_calls",
+    ]
 )
-_STOPPED = frozenset(["stop", "end_turn", "eos", "eos_token", "complete", "completed", "stop_sequence"])
+_STOPPED = frozenset(
+    ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "stop_sequence"]
+)
 
 
 def from_wire(

@@ -28,7 +28,52 @@ MAX_PATH_CHARACTERS = 200
 MAX_MESSAGE_CHARACTERS = 120
 
 _SAME_IN_BOTH = frozenset(
-    ["$schema", "$comment", "$defs", "$ref", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "type", "enum", "const", "properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties", "items", "prefixItems", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "format"]
+    [
+        "$schema",
+        "$comment",
+        "$defs",
+        "$ref",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "type",
+        "enum",
+        "const",
+        "properties",
+        "required",
+        "additionalProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "items",
+        "prefixItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "format",
+    ]
 )
 _NAMES_ARE_FREE = frozenset({"properties", "$defs", "dependentRequired", "dependentSchemas"})
 _VALUES = frozenset({"enum", "const", "default", "examples"})
