@@ -88,7 +88,9 @@ def _tool(tool: ToolOffer) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    plain: dict[str, Any] = {"role": message.role, "content": message.content}
+    plain: dict[str, Any] = {"role": message.role}
+    if message.content is not None or not message.calls:
+        plain["content"] = message.content or ""
     if message.calls:
         plain["tool_calls"] = [
             {

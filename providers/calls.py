@@ -52,10 +52,10 @@ class CallCollector:
         call.arguments.append(arguments)
 
     def calls(self) -> tuple[ToolCall, ...]:
-        """The calls so far, in the order they began; one without an id gets `call-<n>`."""
+        """The calls so far, in the order they began; an id that was not sent is empty."""
         return tuple(
-            ToolCall(call.id or f"call-{number}", call.name or "", "".join(call.arguments))
-            for number, call in enumerate(self._calls, 1)
+            ToolCall(call.id or "", call.name or "", "".join(call.arguments))
+            for call in self._calls
         )
 
     def _call_of(self, fragment: dict[str, Any], name: Any, arguments: str) -> _OpenCall:

@@ -1,0 +1,56 @@
+"""
+One provider for all models: the name of a model says who is asked.
+"""
+
+from __future__ import annotations
+
+from mulligan.providers.exchange import Deadlines
+from mulligan.providers.litellm import KeyLookup, LiteLLMProvider
+from mulligan.providers.port import (
+    Answer,
+    Cancellation,
+    Failure,
+    ModelRequest,
+    Prepared,
+    Provider,
+)
+from mulligan.providers.scripted import PREFIX, ScriptedModelProvider
+
+
+class ModelRouter:
+    """
+    Asks `scripted/<name>` directly and everything else through litellm (imported by the first
+    request that needs it). `scripted_api_base` is where scripted models are if a request has no
+    `api_base`; `keys` looks up the value of a key by the name of its variable.
+    """
+
+    def __init__(
+        self,
+        keys: KeyLookup,
+        *,
+        scripted_api_base: str | None = None,
+        deadlines: Deadlines | None = None,
+    ) -> None:
+        self._scripted = ScriptedModelProvider(scripted_api_base, deadlines)
+        self._litellm = LiteLLMProvider(keys, deadlines)
+
+    def prepare(self, request: ModelRequest) -> Prepared:
+        """
+        Say what would be sent, sending nothing.
+
+        Raises:
+            EnvironmentUnfit: no provider, no address or no key for this model.
+        """
+        return self._of(request).prepare(request)
+
+    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+        """Send the body, once, and read the response to its end."""
+        return self._of(prepared.request).ask(prepared, cancellation)
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        self._scripted.close()
+        self._litellm.close()
+
+    def _of(self, request: ModelRequest) -> Provider:
+        return self._scripted if request.model.startswith(PREFIX) else self._litellm
