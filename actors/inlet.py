@@ -59,6 +59,7 @@ class Inlet:
         self._client_id: int | None = None
         self._backoff_s = 0.0
         self._turn = 0
+        self._reading = False
         self._lock = threading.Lock()  # over the queues and the counts
         self._outstanding: Counter[str] = Counter()
         self._free: threading.Semaphore | None = None
@@ -94,9 +95,12 @@ class Inlet:
             return None
         if not self._baton.acquire(timeout=timeout_s):
             return None
+        self._turn += 1
+        self._reading = True  # before the look at `stopped`, or `stop` could miss this turn
         try:
             return None if self._stopped.is_set() else self._next_for_free_thread(timeout_s)
         finally:
+            self._reading = False
             self._baton.release()
 
     def done(self, queue: str) -> None:
@@ -118,14 +122,18 @@ class Inlet:
 
     def settle(self) -> None:
         """End the read that is under way: what the server handed out has arrived."""
+        turn = self._turn
         # A request to unblock that arrives before the read it is meant for does nothing.
-        while not self._baton.acquire(timeout=STOPPED_PAUSE_S):
+        while self._reading and self._turn == turn:
             self._end_read()
-        self._baton.release()
+            time.sleep(STOPPED_PAUSE_S)
 
     def _next_for_free_thread(self, timeout_s: float) -> Message[object] | None:
         assert self._free is not None
         if not self._free.acquire(timeout=timeout_s):
+            return None
+        if self._stopped.is_set():
+            self._free.release()
             return None
         message = None
         try:
@@ -161,8 +169,8 @@ class Inlet:
     def _keys(self) -> list[str]:
         """Urgent lists first; within a priority each queue gets its turn to be first."""
         queues = self._queues
-        self._turn = (self._turn + 1) % len(queues)
-        turned = queues[self._turn :] + queues[: self._turn]
+        first = self._turn % len(queues)
+        turned = queues[first:] + queues[:first]
         return [queue_key(queue, at) for at in self._priorities for queue in turned]
 
     def _connected(self) -> redis.Redis:

@@ -47,8 +47,8 @@ class Settings(BaseSettings):
 
     The lease's defaults are those of the log's rules: a worker that died is replaced within
     `lease_ms` plus a second; `lease_margin_ms` before the end nothing new is started;
-    `lease_grace_ms` is how long a task made ready waits for its sender's own wake-up before
-    a sweep sends one.
+    `lease_grace_ms` is how long a draining process, having told what runs to stop, waits for the
+    outcome to be recorded before it gives its leases back.
     """
 
     model_config = SettingsConfigDict(

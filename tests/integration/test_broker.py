@@ -406,6 +406,19 @@ def test_messages_put_back_keep_their_order_and_place(broker: RedisListBroker) -
     consumer.close()
 
 
+def test_join_returns_with_many_idle_queues(broker: RedisListBroker, work: Any) -> None:
+    """Consumers that take turns at reading must not keep a join from its own."""
+    collect, seen = collector(broker)
+    for name in "abcde":
+        collector(broker, queue_name=name, actor_name=name)
+    work()
+
+    for number in range(5):
+        collect.send(number)
+        broker.join("default", timeout=3_000)
+        assert len(seen) == number + 1
+
+
 def test_join_gives_up_in_time(broker: RedisListBroker) -> None:
     collect, _ = collector(broker)
     collect.send(1)

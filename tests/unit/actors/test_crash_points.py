@@ -1,0 +1,102 @@
+"""Crash points: what arms them, what they do, and that the code reaches only known ones."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan.actors.crash_points import EXIT_CODE, POINTS, CrashPointReached, arm, reach
+from mulligan.errors import InvalidInput
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> Iterator[None]:
+    yield
+    arm(None)
+
+
+def test_nothing_happens_until_armed() -> None:
+    for point in POINTS:
+        reach(point)
+
+
+def test_the_nth_arrival_acts_and_no_other() -> None:
+    arm("tool.after:2:raise")
+
+    reach("tool.after")
+    reach("tool.before")
+    with pytest.raises(CrashPointReached, match=r"tool\.after"):
+        reach("tool.after")
+    reach("tool.after")
+
+
+def test_several_can_be_armed() -> None:
+    arm("tool.after:raise, model.after:2:raise")
+
+    with pytest.raises(CrashPointReached):
+        reach("tool.after")
+    reach("model.after")
+    with pytest.raises(CrashPointReached):
+        reach("model.after")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("tool.afer:kill", "tool.after"),
+        ("tool.after", "kill, stop"),
+        ("tool.after:explode", "kill, stop"),
+        ("tool.after:0:kill", "1 or more"),
+        ("tool.after:x:kill", "1 or more"),
+    ],
+)
+def test_a_typing_error_is_an_error(spec: str, wanted: str) -> None:
+    with pytest.raises(InvalidInput, match=f"MULLIGAN_CRASH_AT.*{re.escape(wanted)}"):
+        arm(spec)
+
+
+@pytest.mark.parametrize(
+    ("action", "code"), [("kill", -signal.SIGKILL), ("exit", EXIT_CODE), ("raise", 1)]
+)
+def test_a_process_ends_as_it_was_told(action: str, code: int) -> None:
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from mulligan.actors.crash_points import arm, reach\n"
+            "arm(sys.argv[1]); reach('tool.after'); print('went on')",
+            f"tool.after:{action}",
+        ],
+        capture_output=True,
+        check=False,
+    )
+
+    assert ended.returncode == code
+    assert ended.stdout == b""
+
+
+def test_every_point_that_the_code_reaches_is_known_and_reached() -> None:
+    reached = {
+        point
+        for path in (ROOT / "actors").glob("*.py")
+        for point in re.findall(r"\breach\(\"([^\"]+)\"\)", path.read_text())
+    }
+
+    assert reached == set(POINTS)
+
+
+def test_an_arrival_costs_next_to_nothing_when_off() -> None:
+    began = time.perf_counter()
+    for _ in range(100_000):
+        reach("append.after")
+
+    assert (time.perf_counter() - began) / 100_000 < 5e-6
