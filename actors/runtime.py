@@ -40,6 +40,16 @@ class Runtime:
         for name in ACTORS.values():
             self._declare(name)
 
+    def send(self, task: str) -> None:
+        """Wake whoever works `task`."""
+        self.hints.send(task)
+
+    def close(self) -> None:
+        """Let go of connections and threads."""
+        self.hints.close()
+        self.provider.close()
+        self.store.close()
+
     def _declare(self, name: str) -> None:
         """
         An actor of ours. They differ by name only: a task's id says what is to be decided, and the

@@ -4,6 +4,8 @@ One provider for all models: the name of a model says who is asked.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from mulligan.providers.exchange import Deadlines
 from mulligan.providers.litellm import KeyLookup, LiteLLMProvider
 from mulligan.providers.port import (
@@ -20,18 +22,19 @@ from mulligan.providers.scripted import PREFIX, ScriptedModelProvider
 class ModelRouter:
     """
     Asks `scripted/<name>` directly and everything else through litellm (imported by the first
-    request that needs it). `scripted_api_base` is where scripted models are if a request has no
-    `api_base`; `keys` looks up the value of a key by the name of its variable.
+    request that needs it). `api_base` is where a model is asked whose request has none of its own;
+    `keys` looks up the value of a key by the name of its variable.
     """
 
     def __init__(
         self,
         keys: KeyLookup,
         *,
-        scripted_api_base: str | None = None,
+        api_base: str | None = None,
         deadlines: Deadlines | None = None,
     ) -> None:
-        self._scripted = ScriptedModelProvider(scripted_api_base, deadlines)
+        self._api_base = api_base
+        self._scripted = ScriptedModelProvider(deadlines=deadlines)
         self._litellm = LiteLLMProvider(keys, deadlines)
 
     def prepare(self, request: ModelRequest) -> Prepared:
@@ -41,6 +44,8 @@ class ModelRouter:
         Raises:
             EnvironmentUnfit: no provider, no address or no key for this model.
         """
+        if request.api_base is None and self._api_base is not None:
+            request = replace(request, api_base=self._api_base)
         return self._of(request).prepare(request)
 
     def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:

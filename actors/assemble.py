@@ -1,0 +1,42 @@
+"""
+A process's runtime, put together from its settings.
+"""
+
+from __future__ import annotations
+
+from mulligan.actors.broker import broker_url_beside, make_broker
+from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.runtime import Runtime
+from mulligan.embedded import ensure_server
+from mulligan.events.redis_store import RedisEventStore
+from mulligan.providers.router import ModelRouter
+from mulligan.schemas.code import import_code
+from mulligan.settings import Settings
+
+
+def assemble(settings: Settings, app: str | None = None) -> Runtime:
+    """
+    The runtime of a worker process: what `mulligan.actors.process` makes its threads work with.
+    `app` (`module:attribute`) is imported, and with it the code that it registers.
+
+    Raises:
+        InvalidInput: there is no such app.
+        EnvironmentUnfit: no server, or one that is not set up for a log.
+    """
+    if app is not None:
+        import_code(app, (".",))
+    url = settings.redis_url or ensure_server(settings.data_dir)
+    store = RedisEventStore(url)
+    store.check()
+
+    def key(name: str) -> str | None:
+        secret = settings.provider_key(name)
+        return secret.get_secret_value() if secret is not None else None
+
+    return Runtime(
+        store,
+        make_broker(settings.broker_url or broker_url_beside(url)),
+        ModelRouter(key, api_base=settings.api_base),
+        LeaseKeeper(store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms),
+        lease_ms=settings.lease_ms,
+    )
