@@ -1,0 +1,169 @@
+"""
+One worker process: Dramatiq's threads, the lease keeper and the reconciler around a runtime.
+
+`python -m mulligan.actors.process` is what the supervisor starts. It ends when its stdin does, so
+that it does not outlive a supervisor that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Protocol
+
+import dramatiq
+import msgspec
+import structlog
+
+from mulligan.actors.broker import queue_length
+from mulligan.actors.crash_points import arm
+from mulligan.actors.hints import Hints
+from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.reconciler import Reconciler
+from mulligan.errors import MulliganError
+from mulligan.events.store import EventStore
+from mulligan.logs import configure_logs
+from mulligan.settings import Settings, load_settings
+
+DEFAULT_THREADS = 32
+"""They wait for models most of the time."""
+
+DRAIN_S = 20.0
+"""How long what runs may go on after SIGTERM, before it is told to stop."""
+
+IDLE_WAKE_MS = 1_000
+"""How soon an idle thread notices that the worker ends."""
+
+_log = structlog.get_logger(__name__)
+
+
+class WorkingRuntime(Protocol):
+    """What a process works with; `mulligan.actors.runtime.Runtime` is it."""
+
+    store: EventStore
+    broker: dramatiq.Broker
+    leases: LeaseKeeper
+    hints: Hints
+    draining: bool
+
+
+RuntimeFactory = Callable[[Settings, str | None], WorkingRuntime]
+"""Makes the runtime of a process from settings and the `APP` of the command line."""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What the supervisor tells a process: the factory of its runtime as `module:attribute`, the
+    app, threads, queues (None: all), and how long a drain may take.
+    """
+
+    factory: str
+    app: str | None = None
+    threads: int = DEFAULT_THREADS
+    queues: tuple[str, ...] | None = None
+    drain_s: float = DRAIN_S
+
+
+@contextmanager
+def working(
+    runtime: WorkingRuntime,
+    *,
+    threads: int = DEFAULT_THREADS,
+    queues: Sequence[str] | None = None,
+    drain_s: float = DRAIN_S,
+    grace_s: float = 2.0,
+) -> Iterator[None]:
+    """
+    Work within this context, in threads of this process; leaving it drains.
+
+    Threads finish what they do, or after `drain_s` are told to stop and have `grace_s` to record
+    what came of it; what is held still is given back.
+    """
+    worker = dramatiq.Worker(
+        runtime.broker,
+        queues=set(queues) if queues else None,
+        worker_timeout=IDLE_WAKE_MS,
+        worker_threads=threads,
+    )
+    reconciler = Reconciler(runtime.store, runtime.hints.send, lambda: queue_length(runtime.broker))
+    runtime.leases.start()
+    worker.start()
+    reconciler.start()
+    try:
+        yield
+    finally:
+        runtime.draining = True
+        reconciler.end()
+        _drain(worker, runtime, drain_s, grace_s)
+        runtime.leases.end()
+
+
+def _drain(
+    worker: dramatiq.Worker, runtime: WorkingRuntime, drain_s: float, grace_s: float
+) -> None:
+    stopper = threading.Timer(drain_s, runtime.leases.stop_work)
+    stopper.daemon = True
+    stopper.start()
+    worker.stop(timeout=int((drain_s + grace_s) * 1_000))
+    stopper.cancel()
+    left = runtime.leases.held()
+    if left:
+        _log.warning("given_back_unfinished", tasks=len(left))
+    runtime.leases.give_back_all()
+
+
+def main() -> None:
+    """
+    Work by the orders on the command line until SIGTERM, SIGINT or the end of stdin. Ends the
+    process itself: a thread that waits for a model must not hold up the exit.
+    """
+    end = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: end.set())
+    threading.Thread(target=_end_with_stdin, args=(end,), daemon=True).start()
+    try:
+        _work(msgspec.json.decode(sys.argv[1], type=Orders), end)
+    except MulliganError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(error.exit_code)
+    os._exit(0)
+
+
+def _work(orders: Orders, end: threading.Event) -> None:
+    settings = load_settings()
+    configure_logs(settings.log_level)
+    arm(settings.crash_at)
+    runtime = _factory(orders.factory)(settings, orders.app)
+    with working(
+        runtime,
+        threads=orders.threads,
+        queues=orders.queues,
+        drain_s=orders.drain_s,
+        grace_s=settings.lease_grace_ms / 1_000,
+    ):
+        _log.info("worker_started", pid=os.getpid(), threads=orders.threads)
+        end.wait()
+        _log.info("worker_draining", pid=os.getpid())
+        began_s = time.monotonic()
+    _log.info("worker_ended", pid=os.getpid(), seconds=round(time.monotonic() - began_s, 1))
+
+
+def _factory(name: str) -> RuntimeFactory:
+    module, _, attribute = name.partition(":")
+    factory: RuntimeFactory = getattr(import_module(module), attribute)
+    return factory
+
+
+def _end_with_stdin(end: threading.Event) -> None:
+    sys.stdin.buffer.read()
+    end.set()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""
+What a process says about itself: structlog, as JSON lines or, in a terminal, for people.
+
+Everything goes to stderr; stdout belongs to results. `run`, `node` and `attempt` are bound where
+work begins (`bound`) and stand in every line of that thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import AbstractContextManager
+from typing import TextIO
+
+import structlog
+
+from mulligan.settings import LogLevel
+
+_CHATTY = ("dramatiq", "httpcore", "httpx", "httpx2", "litellm", "LiteLLM", "openai", "urllib3")
+"""Libraries whose own lines below a warning drown ours; some print prompts and keys."""
+
+
+def configure_logs(level: LogLevel, *, stream: TextIO | None = None) -> None:
+    """Set up logging for this process; again replaces what was set up before."""
+    out = sys.stderr if stream is None else stream
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=_ending(people=out.isatty())
+        )
+    )
+    logging.getLogger().handlers = [handler]
+    logging.getLogger().setLevel(level.upper())
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
+
+
+def bound(
+    *, run: str, node: str | None = None, attempt: int | None = None
+) -> AbstractContextManager[object]:
+    """In this context every line of this thread names the run, and node and attempt if known."""
+    given = {"run": run, "node": node, "attempt": attempt}
+    return structlog.contextvars.bound_contextvars(
+        **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def _ending(*, people: bool) -> list[structlog.typing.Processor]:
+    remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    if people:
+        return [remove_meta, structlog.dev.ConsoleRenderer()]
+    # The locals of a stack may hold what a model said: only its lines are written.
+    return [
+        remove_meta,
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer(),
+    ]
