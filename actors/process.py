@@ -23,6 +23,7 @@ import structlog
 
 from mulligan.actors.broker import queue_length
 from mulligan.actors.crash_points import arm
+from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.reconciler import Reconciler
 from mulligan.errors import MulliganError
@@ -48,11 +49,8 @@ class WorkingRuntime(Protocol):
     store: EventStore
     broker: dramatiq.Broker
     leases: LeaseKeeper
+    hints: Hints
     draining: bool
-
-    def send(self, task: str) -> None:
-        """Send the wake-up for a task."""
-        ...
 
 
 RuntimeFactory = Callable[[Settings, str | None], WorkingRuntime]
@@ -93,7 +91,7 @@ def working(
         worker_timeout=IDLE_WAKE_MS,
         worker_threads=threads,
     )
-    reconciler = Reconciler(runtime.store, runtime.send, lambda: queue_length(runtime.broker))
+    reconciler = Reconciler(runtime.store, runtime.hints.send, lambda: queue_length(runtime.broker))
     runtime.leases.start()
     worker.start()
     reconciler.start()

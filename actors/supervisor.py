@@ -28,7 +28,7 @@ KILL_AFTER_S = 10.0
 """Beyond its drain and grace; a process that takes longer hangs."""
 
 HOPELESS = (2, 5)
-"""Exit codes of a process that can't work here, and would not after a restart (usage, surroundings)."""
+"""Exit codes (usage, surroundings) of a process that can't work here, now or after a restart."""
 
 _log = structlog.get_logger(__name__)
 

@@ -54,7 +54,7 @@ def configure_logs(level: LogLevel, *, stream: TextIO | None = None) -> None:
 def bound(
     *, run: str, node: str | None = None, attempt: int | None = None
 ) -> AbstractContextManager[object]:
-    """Within this context every line of this thread names the run, and node and attempt if known."""
+    """In this context every line of this thread names the run, and node and attempt if known."""
     given = {"run": run, "node": node, "attempt": attempt}
     return structlog.contextvars.bound_contextvars(
         **{name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,88 @@
+"""`mulligan run WORKFLOW`: work a run here and follow it to its end."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mulligan.actors.assemble import assemble
+from mulligan.actors.process import working
+from mulligan.actors.runtime import Runtime
+from mulligan.client import Client, why
+from mulligan.commands.given_input import read_input
+from mulligan.commands.printing import EXIT_CODES, json_option, show_json
+from mulligan.commands.progress import progress
+from mulligan.commands.status import view
+from mulligan.logs import configure_logs
+from mulligan.projections.projector import Projector
+from mulligan.projections.state import RunState
+from mulligan.providers.port import ModelRequest
+from mulligan.schemas.plan import AgentPlan, Plan
+
+THREADS = 16
+
+
+@click.command()
+@click.argument("workflow")
+@click.option("--input", "given", metavar="FILE|JSON", help="The run's input.")
+@click.option("--model", help="Instead of the model in the workflow's settings.")
+@click.option("--run-id", help="The same id with the same input is the same run.")
+@json_option
+def run(
+    workflow: str, given: str | None, model: str | None, run_id: str | None, as_json: bool
+) -> None:
+    """
+    Work a run of WORKFLOW in this process and follow it until it ends or is paused. Progress goes
+    to standard error, the output to standard output. Interrupted, it goes on with the next worker.
+    """
+    value = read_input(given)
+    configure_logs("warning")
+    with Client() as client:
+        plan = client.plan(workflow, model=model)
+        runtime = assemble(client.settings)
+        check_models(plan, runtime)
+        name = client.enqueue(plan, value, run_id=run_id)
+        with working(runtime, threads=THREADS), progress(name) as shown:
+            state = client.wait(name, seen=shown.seen)
+        Projector(client.store).catch_up()
+        _show(client, state, as_json)
+    sys.exit(EXIT_CODES[state.status])
+
+
+def check_models(plan: Plan, runtime: Runtime) -> None:
+    """
+    Find out before anything is begun whether every model of a plan can be asked.
+
+    Raises:
+        EnvironmentUnfit: one can't; the message says what is missing.
+    """
+    agents = [node.work for node in plan.nodes if isinstance(node.work, AgentPlan)]
+    for name in dict.fromkeys(agent.model or "" for agent in (*agents, *plan.agents.values())):
+        runtime.provider.prepare(
+            ModelRequest(
+                request_id="check", model=name, messages=(), api_base=plan.settings.api_base
+            )
+        )
+
+
+def _show(client: Client, state: RunState, as_json: bool) -> None:
+    output: Any = client.value(state.run, state.output) if state.output is not None else None
+    if as_json:
+        show_json({**view_dict(state), "output": output})
+        return
+    if state.output is not None:
+        show_json(output)
+        return
+    click.echo(f"{state.run} is {state.status}: {why(state)}", err=True)
+    if state.reason in ("exhausted", "parked"):
+        click.echo(f"`mulligan resume {state.run}` lets it go on; a worker must run", err=True)
+
+
+def view_dict(state: RunState) -> dict[str, Any]:
+    """A run's view as plain values."""
+    import msgspec
+
+    plain: dict[str, Any] = msgspec.to_builtins(view(state))
+    return plain
