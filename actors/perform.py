@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from mulligan.actors.crash_points import reach
 from mulligan.decisions.decision import (
@@ -25,7 +25,8 @@ from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
 from mulligan.providers.port import Cancellation
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS
-from mulligan.tools.result import ToolResult, failure, success
+from mulligan.tools.call import call_function
+from mulligan.tools.result import ToolResult
 
 if TYPE_CHECKING:
     from mulligan.actors.session import Session
@@ -76,18 +77,11 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
 def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
     function = session.code_of(effect)
     reach("function.before")
-    result = _within(effect.plan.timeout_ms, partial(_returned, function, effect.arguments))
+    result = _within(effect.plan.timeout_ms, partial(call_function, function, effect.arguments))
     reach("function.after")
     error = _error(result, effect.plan.timeout_ms)
     output = Payload.of(result.value) if result is not None and error is None else None
     return FunctionOutcome(node=effect.node, output=output, error=error)
-
-
-def _returned(function: Callable[..., Any], arguments: dict[str, Any]) -> ToolResult:
-    try:
-        return success(function(**arguments))
-    except Exception as error:
-        return failure(error)
 
 
 def _error(result: ToolResult | None, timeout_ms: int | None) -> Cause | None:
