@@ -36,11 +36,17 @@ class CodeTable:
     def _get(self, path: str, digest: str, folders: tuple[str, ...]) -> Any:
         found = self._found.get((path, digest))
         if found is None:
-            found = self._found[path, digest] = _load(path, digest, folders)
+            found = self._found[path, digest] = load(path, digest, folders)
         return found
 
 
-def _load(path: str, digest: str, folders: tuple[str, ...]) -> Any:
+def load(path: str, digest: str, folders: tuple[str, ...]) -> Any:
+    """
+    The tool or function at `path`, if its source has that digest.
+
+    Raises:
+        CodeMissing: it is not here, or is another version.
+    """
     try:
         found = import_code(path, folders)
     except InvalidInput as error:
