@@ -288,7 +288,11 @@ def test_a_lost_origin_is_replaced(worker: Worker) -> None:
 FLOW = """
 name: sleepers
 nodes:
-  - {{id: part, kind: function, call: "sleepers_{effect}:work", for_each: input.items, effect: {effect}}}
+  - id: part
+    kind: function
+    call: "sleepers_{effect}:work"
+    for_each: input.items
+    effect: {effect}
 """
 STEPS = """
 import os, time
