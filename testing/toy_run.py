@@ -158,11 +158,8 @@ def _fan_out(toy: Toy, events: tuple[NewEvent, ...], nodes: tuple[str, ...]) -> 
 
 
 def _wait_on(task: str) -> Decision:
-    """Woken with nothing to decide yet; a release is an append, and an append has an event."""
-    return Decision(
-        events=(NewEvent(RunPaused(reason="operator", detail="nothing to do yet")),),
-        moves=(Move(task, "wait"),),
-    )
+    """Woken with nothing to decide yet."""
+    return Decision(events=(), moves=(Move(task, "wait"),))
 
 
 def _cancel(toy: Toy, inbox: int, pace: Pace) -> Decision:

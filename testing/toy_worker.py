@@ -99,9 +99,8 @@ class ToyWorker:
             decision = self._decide(toy, claim)
             try:
                 yield from self._append(decision)
-            except InboxMoved:
-                if not self._read_inbox():
-                    return
+            except InboxMoved as moved:
+                self.inbox = moved.inbox  # before the log is read again, or a fact is missed
                 continue
             if decision.call is None:
                 return
@@ -119,7 +118,7 @@ class ToyWorker:
     def _act(self, call: str) -> Steps[None]:
         self.call = call
         yield "intent recorded"
-        if not self._read_inbox():
+        if not self._still_holds():
             return  # the lease is lost; whoever has it decides what becomes of the intent
         self.around.act(self.run, call)
         yield "effect done"
@@ -143,13 +142,9 @@ class ToyWorker:
         wake = (Move(run_task(self.run), "wake"),)
         yield from self._write(receipt, (succeeded(self.node, call),), wake, None)
 
-    def _read_inbox(self) -> bool:
-        """Renew the lease and read the inbox; before the log, or a fact between is missed."""
+    def _still_holds(self) -> bool:
         held = Held(self.run, self.task, self.token)
-        renewed = self.around.store.renew([held], self.around.pace.lease_ms)[self.task]
-        if renewed is not None:
-            self.inbox = renewed.inbox
-        return renewed is not None
+        return self.around.store.renew([held], self.around.pace.lease_ms)[self.task] is not None
 
     def _append(self, decision: Decision) -> Steps[None]:
         intent = decision.call is not None
