@@ -4,13 +4,17 @@ What only the provider behind litellm can get wrong: litellm's own ideas of a re
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
+import httpx2
 import msgspec
 import pytest
 
+from mulligan.providers.exchange import Deadlines, Exchange
 from mulligan.providers.litellm import LiteLLMProvider
 from mulligan.providers.port import Answer, Cancellation, Failure, Message, ModelRequest
+from mulligan.providers.tap import WireTap
 from mulligan.testing.scripted_model import ScriptedModel
 
 KEYS = {"OPENAI_API_KEY": "sk-canary", "GROK_API_KEY": "sk-canary"}
@@ -108,3 +112,41 @@ def test_variables_meant_for_another_address_do_not_apply(
 
     assert isinstance(result, Answer)
     assert "org-of-another" not in model.requests[0].headers.values()
+
+
+def test_a_second_request_on_the_tap_is_refused(model: ScriptedModel) -> None:
+    """REC-2: whoever retries above it, one request leaves."""
+    body = {"model": "m", "messages": []}
+    url = f"{model.url}/chat/completions"
+
+    async def ask_twice() -> None:
+        exchange = Exchange(Deadlines())
+        tap = WireTap(exchange, url=url, body=body, headers={})
+        async with httpx2.AsyncClient(transport=tap, trust_env=False) as client:
+            await client.post(url, json=body)
+            with pytest.raises(httpx2.RequestError, match="second request was refused"):
+                await client.post(url, json=body)
+        await exchange.aclose()
+
+    asyncio.run(ask_twice())
+
+    assert 1 == len(model.requests)
+
+
+@pytest.mark.parametrize("change", [{"max_tokens": 6}, {"seed": 1}, {"messages": [{}]}])
+def test_a_changed_body_does_not_leave(model: ScriptedModel, change: dict[str, object]) -> None:
+    """REC-20: the refusal names what differs, and quotes nothing of it."""
+    body = {"model": "m", "messages": [], "max_tokens": 5}
+    url = f"{model.url}/chat/completions"
+
+    async def ask() -> Answer | Failure | None:
+        tap = WireTap(Exchange(Deadlines()), url=url, body=body, headers={})
+        async with httpx2.AsyncClient(transport=tap, trust_env=False) as client:
+            await client.post(url, json=body | change)
+        return tap.outcome
+
+    outcome = asyncio.run(ask())
+
+    assert isinstance(outcome, Failure)
+    assert outcome.cause.message.endswith(f"({next(iter(change))})")
+    assert [] == model.requests
