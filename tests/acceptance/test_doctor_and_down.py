@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import dramatiq
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
 from mulligan.actors.broker import RedisListBroker, broker_url_beside
 from mulligan.actors.hints import QUEUE
 from mulligan.cli import main
+from mulligan.commands.published import published_text
 from mulligan.embedded import ensure_server, running_server, stop_server
 from mulligan.testing.server import ValkeyServer
 
@@ -39,6 +41,7 @@ def findings(code: int = 0) -> dict[str, dict[str, Any]]:
     result = call("doctor", "--json")
     assert result.exit_code == code, result.output
     told = json.loads(result.stdout)
+    jsonschema.validate(told, json.loads(published_text("doctor")))
     assert told["fit"] is (code == 0)
     return {finding["matter"]: finding for finding in told["findings"]}
 
@@ -103,10 +106,10 @@ def test_a_server_that_evicts_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_is_nearly_full_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ValkeyServer(maxmemory="4mb") as server:
+    with ValkeyServer(maxmemory="8mb") as server:
         with server.client() as client:
-            room = 4 * 2**20 - client.info("memory")["used_memory"]
-            client.set("ballast", "x" * int(room * 0.9))
+            while client.info("memory")["used_memory"] < 0.92 * 8 * 2**20:
+                client.append("ballast", "x" * 50_000)
         monkeypatch.setenv("MULLIGAN_REDIS_URL", server.url)
 
         found = findings(code=5)
