@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
+from mulligan.commands.doctor import Diagnosis
+from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
 from mulligan.commands.run import RunResult
 from mulligan.commands.status import RunList, RunView
@@ -23,6 +25,8 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "doctor": Diagnosis,
+    "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
     "list": RunList,
