@@ -16,7 +16,7 @@ from typing import Any
 from mulligan.completion.inner_quotes import may_close, may_open
 from mulligan.completion.respell import foreign_escapes, spell_word
 
-_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
+_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
 _WORD = re.compile(r"[^\s\[\]{}(),:=\"“”]+")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)", re.DOTALL)
 _CLOSING = {

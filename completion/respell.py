@@ -27,7 +27,8 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTER_ESCAPE = re.compile(r"\\(?:[bfnrt]|u[0-9a-fA-F]{4})")
 _TO_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\"\x00-\x1f]", re.DOTALL)
 # Escapes of Python and JavaScript that JSON lacks: their meaning depends on the language meant.
-_FOREIGN_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|[0-7]|N\{|U[0-9a-fA-F]{8}|\n|\r)")
+_FOREIGN_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|0|N\{|U[0-9a-fA-F]{8}|\n|\r)")
+_PYTHON_ESCAPE = re.compile(r"\\[1-7av]")
 
 
 def ambiguous_escapes(text: str) -> bool:
@@ -108,7 +109,9 @@ def spell_string(piece: str) -> str | None:
     """A quoted string of any kind in JSON spelling; None if its escapes are not JSON's."""
     width = 3 if piece[:3] in ('"""', "'''") and len(piece) >= 6 else 1
     content = piece[width:-width]
-    if "\\" in content and foreign_escapes(content):
+    if "\\" in content and (
+        foreign_escapes(content) or (piece[0] == "'" and _PYTHON_ESCAPE.search(content))
+    ):
         return None
     if piece[0] == "`" and "${" in content:
         return None
