@@ -156,7 +156,8 @@ def _with_surroundings(
     if re.match(r"\s*[}\]]", tail):
         tail = re.sub(r"\A\s*[}\]]", "", tail)
         steps = [Step("surplus_closer")]
-        if re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
+        indented = re.search(r"\n\s+[}\]]\Z", text[group.start : group.end])
+        if head.strip(BLANKS) or indented or re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
             return _FRAGMENT
     if (verdict := _head_and_tail(head.rstrip(BLANKS), tail.lstrip(BLANKS), names)) is not None:
         return verdict
@@ -198,7 +199,7 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
 
 
 def _is_fragment(head: str, tail: str) -> bool:
-    if head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
+    if head.count('"') % 2 or head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
         return True
     if re.match(r"[,:=\"'“\[(+|&?*]|\.\w", tail):
         return True

@@ -15,6 +15,7 @@ from mulligan.completion.scan import Token
 
 _NUMBER = re.compile(r"([+-]?)(\d*)((?:\.\d+)?)((?:[eE][+-]?\d+)?)")
 _KEY = re.compile(r"[^\W\d][\w$-]*|\$[\w$-]*|0|[1-9]\d*")
+_NOT_PLAIN = re.compile(r"\n|\r|(?<!\\)\"")
 _LITERALS = {
     "true": "true",
     "True": "true",
@@ -72,10 +73,12 @@ def respell(text: str, tokens: list[Token]) -> str | None:
 def _spelled(piece: str, token: Token, before: Token | None, after: Token | None) -> str | None:
     match token.kind:
         case "string":
+            if after is not None and after.kind == "colon" and not is_plain(piece):
+                return None
             return spell_string(piece)
         case "word":
             if after is not None and after.kind == "colon":
-                return f'"{piece}"' if _is_key(piece) else None
+                return f'"{piece}"' if is_key(piece) else None
             return spell_word(piece)
         case "colon":
             return ":"
@@ -89,8 +92,14 @@ def _spelled(piece: str, token: Token, before: Token | None, after: Token | None
             return None
 
 
-def _is_key(word: str) -> bool:
+def is_key(word: str) -> bool:
+    """Whether a bare word may be a key as it stands."""
     return word not in _LITERALS and _KEY.fullmatch(word) is not None
+
+
+def is_plain(piece: str) -> bool:
+    """Whether a quoted key is on one line and holds no bare quote: else its end was lost."""
+    return _NOT_PLAIN.search(piece, 1, len(piece) - 1) is None
 
 
 def spell_word(word: str) -> str | None:

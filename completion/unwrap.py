@@ -197,5 +197,5 @@ def _unescaped(text: str) -> str | None:
 PEELS = (bom, reasoning, tag, fence, semicolon, assignment, call, quoted, escaped)
 MAX_TAGS = 3
 """`<tool_call><function=name>…`: the one peel that may apply more than once."""
-STRICT_INSIDE = frozenset({"quoted", "escaped"})
-"""Peels whose inside must be JSON as it is: mending it would be a guess on a guess."""
+STRICT_INSIDE = frozenset({"quoted", "escaped", "surplus_closer"})
+"""Steps after which the text must be JSON as it is: mending it would be a guess on a guess."""
