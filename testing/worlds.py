@@ -187,10 +187,13 @@ class World:
             self.live.remove(live)
 
     def _note_timer(self, live: _Live) -> None:
-        if live.point == "recorded" and live.worker.node:
-            last = self.store.read(live.worker.run)[-1]
-            if isinstance(last.data, TimerSet) and last.node == live.worker.node:
-                self.timers.setdefault((last.run, live.worker.node), self.passed_ms)
+        """A timer counts from the step that put it into the log, whether or not a reply came."""
+        run, node = live.worker.run, live.worker.node
+        if live.point not in ("recorded", "no answer") or (run, node) in self.timers:
+            return
+        for event in self.store.read(run):
+            if isinstance(event.data, TimerSet) and node and event.node == node:
+                self.timers[run, node] = self.passed_ms
 
     def _deliver(self) -> None:
         if not self.messages:
@@ -297,15 +300,12 @@ class World:
         A lost intent with a done effect can't be seen, nor can a holder be told from itself: that
         stays open (docs/log.md), so it is no fault here.
         """
-        known = {
-            (run, event.data.call_id)
-            for run in self.kinds
-            for event in self.store.read(run)
-            if isinstance(event.data, ToolStarted)
-        }
+        events = [event for run in self.kinds for event in self.store.read(run)]
+        known = {(e.run, e.data.call_id) for e in events if isinstance(e.data, ToolStarted)}
+        timed = {(e.run, e.node) for e in events if isinstance(e.data, TimerSet)}
         gone = {effect for effect in self.effects if effect not in known}
         self.effects = [effect for effect in self.effects if effect in known]
-        self.timers = {}
+        self.timers = {timer: ms for timer, ms in self.timers.items() if timer in timed}
         self.live = [
             live
             for live in self.live

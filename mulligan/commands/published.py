@@ -17,6 +17,7 @@ from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
 from mulligan.commands.run import RunResult
+from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunList, RunView
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
@@ -32,6 +33,7 @@ PUBLISHED: dict[str, type] = {
     "list": RunList,
     "recovery": RecoveryView,
     "run": RunResult,
+    "scripted-model": Serving,
     "status": RunView,
     "trace": Trace,
     "usage": RunUsage,

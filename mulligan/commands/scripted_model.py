@@ -9,8 +9,16 @@ from pathlib import Path
 from types import FrameType
 
 import click
+import msgspec
 
 from mulligan.commands.printing import json_option, show_json
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """A scripted model that takes requests: `url` is what to set as `api_base`."""
+
+    url: str
+    port: int
 
 
 @click.command("scripted-model")
@@ -30,7 +38,7 @@ def scripted_model(script: Path, port: int, as_json: bool) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _setter(ended))
         if as_json:
-            show_json({"url": model.url, "port": model.port})
+            show_json(Serving(model.url, model.port))
         else:
             click.echo(model.url)
         ended.wait()

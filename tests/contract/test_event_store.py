@@ -234,6 +234,17 @@ def test_a_repeated_closing_append_is_known_though_its_task_is_gone(log: EventSt
     assert 2 == len(log.read(RUN))
 
 
+def test_a_late_receipt_does_not_close_a_run_again(log: EventStore) -> None:
+    new(log)
+    claim = close(log)
+    late = ToolSucceeded(call_id="c1", result=Payload.of(1))
+    add(log, AsFact("c1", receipt=True), "late", fact=late, phase="closed")
+
+    fact = RunCompleted(output=Payload.of(1))
+    again = add(log, by(claim), "closing", Move(RUN_TASK, "end"), fact=fact, phase="closed")
+    assert again.repeated
+
+
 def test_a_persons_append_whose_reply_was_lost_is_known_after_others(log: EventStore) -> None:
     """DUP before CONFLICT, however far the run has gone on since."""
     new(log)

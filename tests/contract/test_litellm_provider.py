@@ -5,6 +5,7 @@ What only the provider behind litellm can get wrong: litellm's own ideas of a re
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 
 import httpx2
@@ -64,7 +65,7 @@ def test_models_that_litellm_has_rules_for_are_asked_as_prepared(
     assert name == prepared.body["model"]
 
 
-@pytest.mark.parametrize("name", ["gpt-mini-latest", "responses/gpt-5", "ft:babbage-002:org::id"])
+@pytest.mark.parametrize("name", ["gpt-mini-latest", "responses/gpt-5"])
 def test_a_model_that_litellm_would_replace_is_not_asked(
     provider: LiteLLMProvider, model: ScriptedModel, name: str
 ) -> None:
@@ -72,9 +73,30 @@ def test_a_model_that_litellm_would_replace_is_not_asked(
     result = provider.ask(provider.prepare(request(model, f"openai/{name}")), Cancellation())
 
     assert isinstance(result, Failure)
-    assert not result.transient
-    assert result.cause.kind in ("body_changed", "not_sent")
+    assert ("body_changed", False) == (result.cause.kind, result.transient)
+    assert result.cause.message.endswith("(model)")
     assert [] == model.requests
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_nothing_leaves_beside_the_tap(provider: LiteLLMProvider, stream: bool) -> None:
+    """REC-2: models of another API, which litellm would ask through a client of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        asked = ModelRequest(
+            request_id="a#1",
+            model="openai/ft:babbage-002:org::id",
+            messages=(Message(role="user", content="q"),),
+            api_base=f"http://127.0.0.1:{listener.getsockname()[1]}/v1",
+            stream=stream,
+        )
+
+        result = provider.ask(provider.prepare(asked), Cancellation())
+
+        assert isinstance(result, Failure)
+        assert ("not_sent", False) == (result.cause.kind, result.transient)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_another_model_in_the_body_is_not_sent(

@@ -470,7 +470,7 @@ def test_nothing_secret_is_logged_or_printed(
 
 
 def test_the_router_asks_whoever_the_name_says(model: ScriptedModel) -> None:
-    router = ModelRouter({"OPENAI_API_KEY": KEY}.get, scripted_api_base=model.url)
+    router = ModelRouter({"OPENAI_API_KEY": KEY}.get, api_base=model.url)
     model.play({"turns": [{"text": "ok", "times": "always"}]})
     message = Message(role="user", content="q")
     for name in ("scripted/a", "openai/b"):
