@@ -10,6 +10,7 @@ from mulligan.actors.cache import RunCache
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.roster import Roster
 from mulligan.actors.session import work
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
@@ -39,7 +40,8 @@ class Runtime:
         self.leases = leases
         self.lease_ms = lease_ms
         self.cache = RunCache(store)
-        self.code = CodeTable()
+        self.roster = Roster(store, app)
+        self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))
         self.writes: Writes = WriteProcesses(leases, app)
         self.draining = False
         self.hints = Hints(broker)

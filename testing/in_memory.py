@@ -23,6 +23,7 @@ from mulligan.actors.session import work
 from mulligan.actors.writes import Write
 from mulligan.decisions import people
 from mulligan.decisions.decision import AskModel, Effect, RunTool
+from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore
@@ -168,6 +169,8 @@ class _Given(CodeTable):
         if isinstance(effect, AskModel):
             return None
         path = effect.spec.path if isinstance(effect, RunTool) else effect.plan.call.path
+        if path not in self._code:
+            raise CodeMissing(f"this world has no {path}", f"{path}@")
         return self._code[path]
 
 
