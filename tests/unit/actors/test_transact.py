@@ -251,7 +251,7 @@ def test_an_error_that_no_decision_names_parks_the_run_and_a_resume_lets_it_go_o
         def __contains__(self, path: object) -> bool:
             return True
 
-    made, _ = world(code=Broken())
+    made, _ = world(code=Broken(other=None))
 
     state = made.run(plan_of(ONE))
 
