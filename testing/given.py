@@ -57,11 +57,14 @@ def prepare(request: ModelRequest) -> Prepared:
 
 
 class Given:
-    """A run with a history; the clock stands still until `at` moves it."""
+    """
+    A run with a history; the clock stands still until `at` moves it, and `chance` is what falls.
+    """
 
     def __init__(self, plan: Plan, input: Any = None, *, now_ms: int = 1_000) -> None:  # noqa: A002 - the field's name
         self.state = RunState(run=RUN)
         self.now_ms = now_ms
+        self.chance = 1.0
         self.log: list[Envelope] = []
         self.happened(
             RunRequested(
@@ -96,7 +99,7 @@ class Given:
 
     def decide(self, task: str = "", outcome: Outcome | None = None) -> Decision:
         """What the holder of `<run>/<task>` decides; the history stays as it is."""
-        context = Context(self.now_ms, lambda payload: payload.value, prepare)
+        context = Context(self.now_ms, lambda payload: payload.value, prepare, self.chance)
         return decide(self.state, f"{RUN}/{task}", context, outcome)
 
     def then(self, task: str = "", outcome: Outcome | None = None) -> Decision:
