@@ -103,18 +103,33 @@ def _decode_fact(stored: _Stored) -> Fact:
     return msgspec.convert(lifted, kind)
 
 
-def line(envelope: Envelope) -> dict[str, Any]:
-    """An event as `mulligan tail` prints it (contracts: A line of `mulligan tail`)."""
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as `mulligan tail` prints it (contracts); `time` is ISO 8601, UTC."""
+
+    id: str
+    run: str
+    version: int
+    type: str
+    time: str
+    node: str | None
+    attempt: int | None
+    causation: str | None
+    correlation: str
+    data: dict[str, Any]
+
+
+def line(envelope: Envelope) -> EventLine:
+    """An event as a line of `mulligan tail`."""
     time = datetime.fromtimestamp(envelope.time_ms / 1000, UTC)
-    return {
-        "id": envelope.id,
-        "run": envelope.run,
-        "version": envelope.version,
-        "type": envelope.type,
-        "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "node": envelope.node,
-        "attempt": envelope.attempt,
-        "causation": envelope.causation,
-        "correlation": envelope.correlation or envelope.run,
-        "data": msgspec.to_builtins(envelope.data),
-    }
+    return EventLine(
+        id=envelope.id,
+        run=envelope.run,
+        version=envelope.version,
+        type=envelope.type,
+        time=time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        node=envelope.node,
+        attempt=envelope.attempt,
+        causation=envelope.causation,
+        correlation=envelope.correlation or envelope.run,
+        data=msgspec.to_builtins(envelope.data),
+    )

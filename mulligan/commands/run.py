@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import click
+import msgspec
 
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import working
@@ -14,7 +15,7 @@ from mulligan.client import Client, why
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
 from mulligan.commands.progress import progress
-from mulligan.commands.status import view
+from mulligan.commands.status import RunView, view
 from mulligan.logs import configure_logs
 from mulligan.projections.projector import Projector
 from mulligan.projections.state import RunState
@@ -67,10 +68,16 @@ def check_models(plan: Plan, runtime: Runtime) -> None:
         )
 
 
+class RunResult(RunView, kw_only=True):
+    """A run that was worked, with its output (null if it has none)."""
+
+    output: Any
+
+
 def _show(client: Client, state: RunState, as_json: bool) -> None:
-    output: Any = client.value(state.run, state.output) if state.output is not None else None
+    output = client.value(state.run, state.output) if state.output is not None else None
     if as_json:
-        show_json({**view_dict(state), "output": output})
+        show_json(RunResult(**msgspec.structs.asdict(view(state)), output=output))
         return
     if state.output is not None:
         show_json(output)
@@ -78,11 +85,3 @@ def _show(client: Client, state: RunState, as_json: bool) -> None:
     click.echo(f"{state.run} is {state.status}: {why(state)}", err=True)
     if state.reason in ("exhausted", "parked"):
         click.echo(f"`mulligan resume {state.run}` lets it go on; a worker must run", err=True)
-
-
-def view_dict(state: RunState) -> dict[str, Any]:
-    """A run's view as plain values."""
-    import msgspec
-
-    plain: dict[str, Any] = msgspec.to_builtins(view(state))
-    return plain

@@ -12,14 +12,22 @@ ROOT = Path(__file__).parents[2]
 NOT_PACKAGED = {"bench", "build", "dist", "docs", "examples", "mulligan", "tests"}
 
 
-def packages_on_disk() -> dict[str, str]:
+def folders_on_disk() -> dict[str, str]:
     """
-    Map the import name of every package folder to its path.
+    Map the import name of every package folder at the root to its path.
     """
     top = {p.parent for p in ROOT.glob("[a-z]*/__init__.py")} - {ROOT / n for n in NOT_PACKAGED}
     folders = [init.parent for folder in top for init in folder.rglob("__init__.py")]
     paths = [folder.relative_to(ROOT).as_posix() for folder in folders]
     return {f"mulligan.{path.replace('/', '.')}": path for path in paths}
+
+
+def packages_inside() -> set[str]:
+    """
+    The subpackages that lie in mulligan/ itself.
+    """
+    inits = (ROOT / "mulligan").glob("*/__init__.py")
+    return {f"mulligan.{init.parent.name}" for init in inits if not init.parent.is_symlink()}
 
 
 def test_pyproject_names_every_package() -> None:
@@ -29,8 +37,9 @@ def test_pyproject_names_every_package() -> None:
     """
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
-    assert {"mulligan", *packages_on_disk()} == set(setuptools["packages"])
-    assert packages_on_disk() == setuptools["package-dir"]
+    named = {"mulligan", *packages_inside(), *folders_on_disk()}
+    assert named == set(setuptools["packages"])
+    assert folders_on_disk() == setuptools["package-dir"]
 
 
 def test_mulligan_links_to_every_folder() -> None:
@@ -39,4 +48,4 @@ def test_mulligan_links_to_every_folder() -> None:
     """
     links = {p.name: p.resolve() for p in (ROOT / "mulligan").iterdir() if p.is_symlink()}
 
-    assert {name: ROOT / name for name in packages_on_disk().values() if "/" not in name} == links
+    assert {name: ROOT / name for name in folders_on_disk().values() if "/" not in name} == links

@@ -1,0 +1,64 @@
+"""
+The published shapes of what commands print with `--json`: `python -m mulligan.commands.published`
+writes them to `schemas/json/`.
+
+A test holds the files equal to what is written here, and what commands print to the files.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+import mulligan.schemas
+from mulligan.commands.doctor import Diagnosis
+from mulligan.commands.down import Down
+from mulligan.commands.enqueue import Enqueued
+from mulligan.commands.run import RunResult
+from mulligan.commands.scripted_model import Serving
+from mulligan.commands.status import RunList, RunView
+from mulligan.commands.verify import Verified
+from mulligan.events.codec import EventLine
+from mulligan.projections.recovery import RecoveryView
+from mulligan.projections.trace import Trace
+from mulligan.projections.usage import RunUsage
+
+PUBLISHED: dict[str, type] = {
+    "doctor": Diagnosis,
+    "down": Down,
+    "enqueue": Enqueued,
+    "event": EventLine,
+    "list": RunList,
+    "recovery": RecoveryView,
+    "run": RunResult,
+    "scripted-model": Serving,
+    "status": RunView,
+    "trace": Trace,
+    "usage": RunUsage,
+    "verify": Verified,
+}
+"""By the name of the file: `<name>.schema.json`."""
+
+FOLDER = Path(mulligan.schemas.__path__[0]) / "json"
+
+
+def published_text(name: str) -> str:
+    """The text of one published file."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"mulligan {name} --json",
+        **msgspec.json.schema(PUBLISHED[name]),
+    }
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+def main() -> None:
+    """Write every published file."""
+    for name in PUBLISHED:
+        (FOLDER / f"{name}.schema.json").write_text(published_text(name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
