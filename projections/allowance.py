@@ -11,8 +11,14 @@ from mulligan.events.facts import (
     AllowanceExhausted,
     AllowanceRefunded,
     AllowanceReserved,
+    PauseReason,
 )
 from mulligan.projections.state import Recovery, RecoveryEntry
+
+RESUMABLE: frozenset[PauseReason] = frozenset(
+    {"exhausted", "parked", "operator", "context_exceeded"}
+)
+"""The reasons to be paused that a resume settles, with a fresh allowance."""
 
 
 def dispatch(recovery: Recovery, request_id: str, attempt: int) -> Recovery:

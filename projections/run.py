@@ -98,7 +98,7 @@ def _paused(state: RunState, event: Envelope, fact: facts.RunPaused) -> None:
 def _resumed(state: RunState, event: Envelope, fact: facts.RunResumed) -> None:
     _goes_on(state)
     for invocation in list(state.invocations.values()):
-        if invocation.reason in ("exhausted", "parked", "operator", "context_exceeded") and (
+        if invocation.reason in allowance.RESUMABLE and (
             fact.target in (None, node_of_invocation(invocation.id))
         ):
             fresh = allowance.resume(invocation.recovery)

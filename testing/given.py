@@ -29,11 +29,14 @@ def plan_of(
     *nodes: NodePlan,
     agents: dict[str, AgentPlan] | None = None,
     tools: dict[str, ToolSpec] | None = None,
+    **limits: int,
 ) -> Plan:
-    """A plan of these nodes, with settings that leave everything at its default."""
-    settings = SettingsPlan(
-        recovery_limit=2, output_repair_strict=False, backoff_ms=500, backoff_max_ms=30_000
-    )
+    """
+    A plan of these nodes, with settings that leave everything at its default but the `limits`
+    (`context_window`, `max_output_tokens`, `deadline_ms`, `backoff_ms`).
+    """
+    defaults = {"backoff_ms": 500, "backoff_max_ms": 30_000}
+    settings = SettingsPlan(recovery_limit=2, output_repair_strict=False, **(defaults | limits))
     return Plan(
         name="flow",
         version=1,
@@ -75,6 +78,16 @@ class Given:
                 input=Payload.of(input),
             )
         )
+
+    @classmethod
+    def replayed(cls, log: list[Envelope]) -> Given:
+        """A run with the history of another, as a worker that takes over knows it."""
+        given = cls.__new__(cls)
+        given.state, given.log = RunState(run=RUN), list(log)
+        given.now_ms, given.chance = log[-1].time_ms, 1.0
+        for event in log:
+            evolve(given.state, event)
+        return given
 
     def happened(self, fact: Fact, node: str | None = None, attempt: int | None = None) -> Given:
         """One more event in the log."""
