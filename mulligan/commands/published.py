@@ -16,6 +16,7 @@ import mulligan.schemas
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
+from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunList, RunView
@@ -32,6 +33,7 @@ PUBLISHED: dict[str, type] = {
     "event": EventLine,
     "list": RunList,
     "recovery": RecoveryView,
+    "redrive": Redriven,
     "run": RunResult,
     "scripted-model": Serving,
     "status": RunView,
