@@ -14,9 +14,9 @@ import re
 from typing import Any
 
 from mulligan.completion.inner_quotes import may_close, may_open
-from mulligan.completion.respell import foreign_escapes, spell_word
+from mulligan.completion.respell import foreign_escapes, is_key, is_plain, spell_word
 
-_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
+_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
 _WORD = re.compile(r"[^\s\[\]{}(),:=\"“”]+")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)", re.DOTALL)
 _CLOSING = {
@@ -111,9 +111,11 @@ def _separator(text: str, end: int, closer: str) -> int:
 def _key(text: str, at: int, key: Any) -> int:
     _expect(isinstance(key, str))
     if _char(text, at) in _CLOSING:
-        return _string(text, at, key)
+        end = _string(text, at, key)
+        _expect(is_plain(text[at:end]))
+        return end
     word = _WORD.match(text, at)
-    _expect(word is not None and word[0] == key)
+    _expect(word is not None and word[0] == key and is_key(key))
     return at + len(key)
 
 

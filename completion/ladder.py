@@ -90,6 +90,8 @@ def _inside(
     text: str, wants_object: bool, names: frozenset[str], closers: bool, steps: tuple[Step, ...]
 ) -> Found | Open | Unusable:
     """The one candidate in what is left, read strictly or mended."""
+    if steps and not text.strip(BLANKS):
+        return Open("wrapping")
     place = locate(text, wants_object, names)
     if isinstance(place, StillOpen) and closers:
         place = _closed(place)

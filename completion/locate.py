@@ -36,6 +36,7 @@ class Place(msgspec.Struct, frozen=True):
 _NONE = Unusable("no_candidate", "the text holds no JSON value")
 _SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
 _FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
+_EXAMPLE_ONLY = Unusable("labelled_as_example", "the only value is labelled as a draft or example")
 _LABEL = Unusable("labelled_as_field", "the value is labelled as one field of the output")
 
 _OPENER = re.compile(r"[{\[]")
@@ -50,7 +51,19 @@ _KNOWN_TAG = re.compile(
     re.IGNORECASE,
 )
 _SPECIAL = re.compile(r"<\|?(?:tool|function)[\w▁]*?(begin|end)\|?>|<\|(/?)tool_call\|>")
-_PARTIAL_TAG = re.compile(r"<[/|]?[A-Za-z_▁|][\w▁|=:.-]*\Z|</?\Z|<\|\Z")
+_PARTIAL_TAG = re.compile(r"◁[/\w]*\Z|<[/|]?[A-Za-z_▁|][\w▁|=:.-]*\Z|</?\Z|<\|\Z")
+_LAST_MARK = re.compile(
+    r"\[[A-Z][A-Z_]+\]\Z|<\|(?!\w*(?:end|eot|eom|eos|stop|return|call)\w*\|>)\w+\|>\Z"
+)
+_WHOLE_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_ANNOUNCES = re.compile(r"[:=(,{\[]\Z")
+_ONE_WORD = re.compile(r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$.-]*")
+_PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
+_EXAMPLE = re.compile(
+    r"\b(?:examples?|e\.g\.|for instance|samples?|drafts?|placeholders?|template|attempt"
+    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*[:\n`]*\s*[\w`]*\s*\Z",
+    re.IGNORECASE,
+)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
 _CODE = re.compile(
     r"\s*(?://[^\n]*\n\s*|#[^\n]*\n\s*)*"
@@ -126,16 +139,14 @@ def _is_prose(text: str, group: Group, wants_object: bool) -> bool:
 def _without_value(text: str) -> Open | Unusable:
     """No candidate: was the text cut before it, or is there none?"""
     bare = text.strip(BLANKS)
-    if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(bare):
+    if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(bare) or _LAST_MARK.search(bare):
         return Open("tag")
-    if bare[:1] in ('"', "“") and not re.fullmatch(r'"[^"\\]*(?:\\.[^"\\]*)*"?.+', bare, re.DOTALL):
+    if bare[:1] == '"' and _WHOLE_STRING.match(bare) is None:
         return Open("string")
-    if bare[:1] == '"' and re.fullmatch(r'"[^"\\]*(?:\\.[^"\\]*)*\\?', bare, re.DOTALL):
-        return Open("string")
-    if any(len(bare) < len(word) and word.startswith(bare) for word in ("true", "false", "null")):
-        return Open("literal") if bare else _NONE
-    if re.fullmatch(r"-|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)", bare):
-        return Open("number")
+    if not bare.strip("`~'\"([{"):
+        return Open("wrapping") if bare else _NONE
+    if _ANNOUNCES.search(bare) or _ONE_WORD.fullmatch(bare) or _PART_OF_NUMBER.fullmatch(bare):
+        return Open("sentence")
     return _NONE
 
 
@@ -147,7 +158,8 @@ def _with_surroundings(
     if re.match(r"\s*[}\]]", tail):
         tail = re.sub(r"\A\s*[}\]]", "", tail)
         steps = [Step("surplus_closer")]
-        if re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
+        indented = re.search(r"\n\s+[}\]]\Z", text[group.start : group.end])
+        if head.strip(BLANKS) or indented or re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
             return _FRAGMENT
     if (verdict := _head_and_tail(head.rstrip(BLANKS), tail.lstrip(BLANKS), names)) is not None:
         return verdict
@@ -181,11 +193,15 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
         head, tail = head[:-1], tail[1:].lstrip(BLANKS)
     if _unclosed_tag(head, tail) or _PARTIAL_TAG.search(tail):
         return Open("tag")
+    if _ANNOUNCES.search(tail):
+        return Open("sentence")
+    if _EXAMPLE.search(head):
+        return _EXAMPLE_ONLY
     return _FRAGMENT if _is_fragment(head, tail) else None
 
 
 def _is_fragment(head: str, tail: str) -> bool:
-    if head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
+    if head.count('"') % 2 or head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
         return True
     if re.match(r"[,:=\"'“\[(+|&?*]|\.\w", tail):
         return True

@@ -15,7 +15,7 @@ from mulligan.completion.decode import Unusable
 from mulligan.completion.envelope import Reading, readings
 from mulligan.completion.evidence import from_wire, stopped_by_itself
 from mulligan.completion.ladder import Found, climb
-from mulligan.completion.unwrap import BLANKS, Open
+from mulligan.completion.unwrap import Open
 from mulligan.completion.validate import CompiledSchema, compiled, pointer
 from mulligan.completion.verdict import (
     Completed,
@@ -75,7 +75,7 @@ def _judged(
     scalar_for_list: bool,
 ) -> Verdict:
     text, damage = _text(raw)
-    if mode == "tool" and not text.strip(BLANKS) and not damage:
+    if mode == "tool" and not text.strip() and not damage:
         return _nothing(schema, scalar_for_list)
     of_object = schema is not None and schema.of_object
     names = schema.properties if schema is not None else frozenset[str]()

@@ -15,6 +15,7 @@ from mulligan.completion.scan import Token
 
 _NUMBER = re.compile(r"([+-]?)(\d*)((?:\.\d+)?)((?:[eE][+-]?\d+)?)")
 _KEY = re.compile(r"[^\W\d][\w$-]*|\$[\w$-]*|0|[1-9]\d*")
+_NOT_PLAIN = re.compile(r"\n|\r|(?<!\\)\"")
 _LITERALS = {
     "true": "true",
     "True": "true",
@@ -27,7 +28,8 @@ _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTER_ESCAPE = re.compile(r"\\(?:[bfnrt]|u[0-9a-fA-F]{4})")
 _TO_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\"\x00-\x1f]", re.DOTALL)
 # Escapes of Python and JavaScript that JSON lacks: their meaning depends on the language meant.
-_FOREIGN_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|[0-7]|N\{|U[0-9a-fA-F]{8}|\n|\r)")
+_FOREIGN_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|0|N\{|U[0-9a-fA-F]{8}|\n|\r)")
+_PYTHON_ESCAPE = re.compile(r"\\[1-7av]")
 
 
 def ambiguous_escapes(text: str) -> bool:
@@ -71,10 +73,12 @@ def respell(text: str, tokens: list[Token]) -> str | None:
 def _spelled(piece: str, token: Token, before: Token | None, after: Token | None) -> str | None:
     match token.kind:
         case "string":
+            if after is not None and after.kind == "colon" and not is_plain(piece):
+                return None
             return spell_string(piece)
         case "word":
             if after is not None and after.kind == "colon":
-                return f'"{piece}"' if _is_key(piece) else None
+                return f'"{piece}"' if is_key(piece) else None
             return spell_word(piece)
         case "colon":
             return ":"
@@ -88,8 +92,14 @@ def _spelled(piece: str, token: Token, before: Token | None, after: Token | None
             return None
 
 
-def _is_key(word: str) -> bool:
+def is_key(word: str) -> bool:
+    """Whether a bare word may be a key as it stands."""
     return word not in _LITERALS and _KEY.fullmatch(word) is not None
+
+
+def is_plain(piece: str) -> bool:
+    """Whether a quoted key is on one line and holds no bare quote: else its end was lost."""
+    return _NOT_PLAIN.search(piece, 1, len(piece) - 1) is None
 
 
 def spell_word(word: str) -> str | None:
@@ -108,7 +118,9 @@ def spell_string(piece: str) -> str | None:
     """A quoted string of any kind in JSON spelling; None if its escapes are not JSON's."""
     width = 3 if piece[:3] in ('"""', "'''") and len(piece) >= 6 else 1
     content = piece[width:-width]
-    if "\\" in content and foreign_escapes(content):
+    if "\\" in content and (
+        foreign_escapes(content) or (piece[0] == "'" and _PYTHON_ESCAPE.search(content))
+    ):
         return None
     if piece[0] == "`" and "${" in content:
         return None

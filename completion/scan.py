@@ -22,7 +22,7 @@ QUOTES = "\"'`“”„‟‘’«»"
 # Possessive quantifiers: a string that never ends must fail in one pass.
 _TOKEN = re.compile(
     r"""
-      (?P<blank>[\s\ufeff\u200b-\u200d\u2060]++)
+      (?P<blank>(?:[\s\ufeff\u200b-\u200d\u2060]|\\[nrt])++)
     | (?P<comment>//[^\n]*+ | /\*.*?\*/ | (?<![^\s,\[\]{}])\#[^\n]*+)
     | (?P<string>
           \"\"\"(?=[^\s,:\]\}])[^\\]*?(?:\\.[^\\]*?)*?\"\"\"
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     | (?P<comma>,)
     | (?P<colon>[:=])
     | (?P<word>(?!/\*)[^\s\[\]{}(),:="'`“”„‟‘’«»\ufeff\u200b-\u200d\u2060]
-               [^\s\[\]{}(),:="`“”„‟«»\ufeff\u200b-\u200d\u2060]*+)
+               (?:(?!\\[nrt])[^\s\[\]{}(),:="`“”„‟«»\ufeff\u200b-\u200d\u2060])*+)
     | (?P<broken>.)
     """,
     re.VERBOSE | re.DOTALL,

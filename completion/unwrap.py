@@ -13,7 +13,7 @@ import re
 
 import msgspec
 
-from mulligan.completion.decode import Unusable
+from mulligan.completion.decode import Decoded, Unusable, decode
 from mulligan.completion.scan import group_at
 
 BLANKS = " \t\r\n\f\v\ufeff\u200b\u200c\u200d\u2060\u00a0"
@@ -53,6 +53,7 @@ _ASSIGNMENT = re.compile(
 _CALL = re.compile(r"(?:(?:return|await|print)\s+)?[A-Za-z_$][\w$.]*\(")
 _KEYWORD_ARGUMENT = re.compile(r"\s*[A-Za-z_]\w*\s*=")
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*+"')
+_BARE_QUOTE = re.compile(r'(?<!\\)"')
 _FIRST_QUOTE_ESCAPED = re.compile(r"\A[^{\[\"'“]*[{\[](?:\s|\\[nrt]|[{\[])*\\\"")
 _PARTIAL_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
@@ -173,18 +174,28 @@ def quoted(text: str) -> Peeled:
 
 
 def escaped(text: str) -> Peeled:
-    r"""An object whose every quote has a backslash: `{\"a\": 1}`."""
-    if not _FIRST_QUOTE_ESCAPED.search(text) or _UNESCAPED_QUOTE.search(text):
+    r"""
+    An object whose every quote has a backslash: `{\"a\": 1}`. Either the whole was escaped as in a
+    string, or the quotes alone were; the second is believed where the first gives no JSON.
+    """
+    if not _FIRST_QUOTE_ESCAPED.search(text) or _BARE_QUOTE.search(text):
         return None
+    quotes_alone = text.replace('\\"', '"')
+    whole = None if _UNESCAPED_QUOTE.search(text) else _unescaped(text)
+    if whole is None or (decode(whole) is None and isinstance(decode(quotes_alone), Decoded)):
+        return quotes_alone
+    return whole
+
+
+def _unescaped(text: str) -> str | None:
     try:
-        whole: str = json.loads('"' + _PARTIAL_ESCAPE.sub(r"\1", text) + '"', strict=False)
+        return str(json.loads('"' + _PARTIAL_ESCAPE.sub(r"\1", text) + '"', strict=False))
     except ValueError:
         return None
-    return whole
 
 
 PEELS = (bom, reasoning, tag, fence, semicolon, assignment, call, quoted, escaped)
 MAX_TAGS = 3
 """`<tool_call><function=name>…`: the one peel that may apply more than once."""
-STRICT_INSIDE = frozenset({"quoted", "escaped"})
-"""Peels whose inside must be JSON as it is: mending it would be a guess on a guess."""
+STRICT_INSIDE = frozenset({"quoted", "escaped", "surplus_closer"})
+"""Steps after which the text must be JSON as it is: mending it would be a guess on a guess."""

@@ -5,18 +5,27 @@ The log in memory: for tests of workflows, and as the plain model of the scripts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import Condition
-from typing import Literal, assert_never
+from typing import assert_never
 
 from mulligan.errors import EventUnreadable
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
+from mulligan.events.memory_records import (
+    MemoryRun,
+    MemoryTask,
+    claimed,
+    is_left_over,
+    judge_fact,
+    judge_person,
+    move_run,
+    not_yet,
+    wake,
+)
 from mulligan.events.prepared import RELEASES, Prepared, check_lease, prepare, releases_own
 from mulligan.events.refusals import Status, refusal
 from mulligan.events.store import (
-    MAX_CLAIMS,
     Append,
     Appended,
     AsFact,
@@ -30,47 +39,9 @@ from mulligan.events.store import (
     NotClaimed,
     Renewed,
     Row,
-    RunPhase,
     Swept,
 )
 from mulligan.events.tasks import parse_task, run_task
-
-FACT_KEYS_KEPT = 100
-"""As in `lua/append.lua`: a repeat after a hundred other facts is left to the folds."""
-
-State = Literal["ready", "timer", "leased", "waiting"]
-
-
-@dataclass(slots=True)
-class _Task:
-    """`due_ms` is None while it waits; `token` stays after a lease ran out, until a claim."""
-
-    state: State
-    due_ms: int | None
-    token: str = ""
-    op: str = ""
-    inbox: int = 0
-    claims: int = 0
-
-
-@dataclass(slots=True)
-class _Run:
-    digest: str
-    phase: RunPhase = "open"
-    person_op: str = ""
-    closing_op: str = ""
-    fact_ops: dict[str, str] = field(default_factory=dict)
-    events: list[tuple[int, bytes]] = field(default_factory=list)
-    """time and bytes; the version is the place, from 1"""
-    payloads: dict[str, bytes] = field(default_factory=dict)
-
-    @property
-    def version(self) -> int:
-        return len(self.events)
-
-    @property
-    def ended(self) -> bool:
-        return self.phase in ("closed", "archived")
 
 
 class MemoryEventStore:
@@ -85,8 +56,8 @@ class MemoryEventStore:
 
     def __init__(self, now_ms: Callable[[], int], *, partitions: int = 1) -> None:
         self._now_ms = now_ms
-        self._runs: dict[str, _Run] = {}
-        self._tasks: dict[str, _Task] = {}
+        self._runs: dict[str, MemoryRun] = {}
+        self._tasks: dict[str, MemoryTask] = {}
         self._feeds: list[list[FeedEntry]] = [[] for _ in range(partitions)]
         self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
         self._changed = Condition()
@@ -114,7 +85,7 @@ class MemoryEventStore:
         task = self._tasks.get(append.writer.task) if isinstance(append.writer, ByTask) else None
         return task.inbox if task else 0
 
-    def _judge(self, append: Append, run: _Run | None) -> Status:
+    def _judge(self, append: Append, run: MemoryRun | None) -> Status:
         if run is None:
             return "OK" if isinstance(append.writer, AsNew) else "GONE"
         match append.writer:
@@ -123,13 +94,13 @@ class MemoryEventStore:
             case ByTask() as writer:
                 return self._judge_task(append, writer, run)
             case ByVersion(version):
-                return _judge_person(append, version, run)
+                return judge_person(append, version, run)
             case AsFact() as writer:
-                return _judge_fact(append, writer, run)
+                return judge_fact(append, writer, run)
             case _:
                 assert_never(append.writer)
 
-    def _judge_task(self, append: Append, writer: ByTask, run: _Run) -> Status:
+    def _judge_task(self, append: Append, writer: ByTask, run: MemoryRun) -> Status:
         task = self._tasks.get(writer.task)
         if append.op in (task and task.op, run.closing_op):
             return "DUP"
@@ -146,13 +117,13 @@ class MemoryEventStore:
     def _write(self, prepared: Prepared, now_ms: int) -> int:
         append = prepared.append
         run = self._runs.setdefault(
-            append.run, _Run(append.writer.digest if isinstance(append.writer, AsNew) else "")
+            append.run, MemoryRun(append.writer.digest if isinstance(append.writer, AsNew) else "")
         )
         run.events += [(now_ms, raw) for raw in prepared.raw]
         run.payloads.update(prepared.payloads)
         if prepared.raw:
             self._refer(append.run, run.version, len(prepared.raw))
-        _move_run(append, run)
+        move_run(append, run)
         if isinstance(append.writer, ByTask):
             self._tasks[append.writer.task].op = append.op
         for move in append.moves:
@@ -170,10 +141,10 @@ class MemoryEventStore:
             task.token, task.claims = "", 0
         match move.to:
             case "ready" if task is None:
-                self._tasks[move.task] = _Task("ready", due_ms)
+                self._tasks[move.task] = MemoryTask("ready", due_ms)
             case "ready" | "wake":
                 if task:
-                    _wake(task, due_ms)
+                    wake(task, due_ms)
             case "keep":
                 self._tasks[move.task].state, self._tasks[move.task].due_ms = "leased", due_ms
             case "timer":
@@ -193,15 +164,15 @@ class MemoryEventStore:
         with self._changed:
             now_ms = self._now_ms()
             found, of = self._tasks.get(task), self._runs.get(run)
-            if found is None or of is None or _is_left_over(task, found, of, run, now_ms):
+            if found is None or of is None or is_left_over(task, found, of, run, now_ms):
                 self._tasks.pop(task, None)
                 return NotClaimed("GONE")
             repeated = found.state == "leased" and found.token == token
-            if not repeated and (reason := _not_yet(found, now_ms)):
+            if not repeated and (reason := not_yet(found, now_ms)):
                 return NotClaimed(reason)
             found.claims += not repeated
             found.state, found.token, found.due_ms = "leased", token, now_ms + lease_ms
-            return _claimed(task, found, of, now_ms)
+            return claimed(task, found, of, now_ms)
 
     def renew(self, held: Sequence[Held], lease_ms: int) -> Mapping[str, Renewed | None]:
         """See `EventStore.renew`."""
@@ -224,7 +195,7 @@ class MemoryEventStore:
             task.state, task.due_ms, task.token, task.claims = "ready", self._now_ms(), "", 0
             return True
 
-    def _holding(self, held: Held) -> _Task | None:
+    def _holding(self, held: Held) -> MemoryTask | None:
         task = self._tasks.get(held.task)
         return task if task and held.token and task.token == held.token else None
 
@@ -260,7 +231,7 @@ class MemoryEventStore:
                 for name, run in self._runs.items()
                 if not run.ended and run_task(name) not in self._tasks
             ]
-            self._tasks.update({task: _Task("ready", self._now_ms()) for task in stranded})
+            self._tasks.update({task: MemoryTask("ready", self._now_ms()) for task in stranded})
             return stranded
 
     # --- Reads -----------------------------------------------------------------------------------
@@ -352,68 +323,3 @@ class MemoryEventStore:
 
     def close(self) -> None:
         """See `EventStore.close`."""
-
-
-def _judge_person(append: Append, version: int, run: _Run) -> Status:
-    if run.person_op == append.op:
-        return "DUP"
-    if run.phase != "open":
-        return "CLOSED"
-    return "OK" if run.version == version else "CONFLICT"
-
-
-def _judge_fact(append: Append, writer: AsFact, run: _Run) -> Status:
-    if run.fact_ops.get(writer.key) == append.op:
-        return "DUP"
-    if run.phase == "archived" or (run.phase == "closed" and not writer.receipt):
-        return "CLOSED"
-    return "OK"
-
-
-def _move_run(append: Append, run: _Run) -> None:
-    if append.phase == "closed" and not run.ended:
-        run.phase, run.closing_op = "closed", append.op
-    elif append.phase == "cancelling" and run.phase == "open":
-        run.phase = "cancelling"
-    if isinstance(append.writer, ByVersion):
-        run.person_op = append.op
-    elif isinstance(append.writer, AsFact):
-        run.fact_ops.pop(append.writer.key, None)
-        run.fact_ops[append.writer.key] = append.op
-        if len(run.fact_ops) > FACT_KEYS_KEPT:
-            del run.fact_ops[next(iter(run.fact_ops))]
-
-
-def _wake(task: _Task, due_ms: int) -> None:
-    task.inbox += 1
-    if task.state in ("waiting", "timer"):
-        task.state, task.due_ms = "ready", due_ms
-
-
-def _is_left_over(name: str, task: _Task, run: _Run, run_name: str, now_ms: int) -> bool:
-    live = task.state == "leased" and task.due_ms is not None and task.due_ms > now_ms
-    left_by_cancellation = run.phase == "cancelling" and name != run_task(run_name) and not live
-    return run.ended or left_by_cancellation
-
-
-def _not_yet(task: _Task, now_ms: int) -> Literal["IDLE", "BUSY", "EARLY"] | None:
-    if task.due_ms is None:
-        return "IDLE"
-    if task.state == "ready" or task.due_ms <= now_ms:
-        return None
-    return "BUSY" if task.state == "leased" else "EARLY"
-
-
-def _claimed(name: str, task: _Task, run: _Run, now_ms: int) -> Claimed:
-    lost = task.claims - 1
-    return Claimed(
-        task=name,
-        token=task.token,
-        version=run.version,
-        phase=run.phase,
-        op=task.op,
-        inbox=task.inbox,
-        claims=lost,
-        now_ms=now_ms,
-        poison=lost >= MAX_CLAIMS,
-    )

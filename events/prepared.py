@@ -69,6 +69,8 @@ def prepare(append: Append) -> Prepared:
     check_moves(append)
     if not append.events and not append.moves:
         raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
+    if not append.events and isinstance(append.writer, AsNew):
+        raise ValueError(f"run {append.run!r}: a run begins with an event")
     if len(append.events) > MAX_EVENTS_PER_APPEND:
         raise ValueError(
             f"{len(append.events)} events in one append, {MAX_EVENTS_PER_APPEND} are allowed; "

@@ -9,38 +9,39 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 from redis import Redis
 
 from mulligan.errors import EventUnreadable, StoreUnfit
-from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys, partition_of, partitions_key
 from mulligan.events.payload import digest_of
-from mulligan.events.prepared import Prepared, check_lease, prepare
+from mulligan.events.prepared import check_lease, prepare
+from mulligan.events.redis_append import (
+    append_args,
+    append_keys,
+    appended,
+    begins_work,
+    goes_on_when_full,
+    stored_envelope,
+    stored_row,
+)
 from mulligan.events.redis_connection import answers, check_client, connect, place_of
 from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
-from mulligan.events.refusals import Refusal, refusal
 from mulligan.events.store import (
     MAX_CLAIMS,
     Append,
     Appended,
-    AsFact,
-    AsNew,
-    ByTask,
-    ByVersion,
     Claimed,
     FeedEntry,
     Held,
     NotClaimed,
     Renewed,
     Row,
-    RunPhase,
     Swept,
-    Writer,
 )
 
 SCAN_PAGE = 500
@@ -81,18 +82,18 @@ class RedisEventStore:
     def append(self, append: Append) -> Appended:
         """See `EventStore.append`."""
         prepared = prepare(append)
-        when_full = _goes_on_when_full(append.writer)
+        when_full = goes_on_when_full(append.writer)
         keys = self._keys(append.run)
         with answers(self._place):
-            if _begins_work(append.writer):
+            if begins_work(append.writer):
                 self._room.require()
             reply = self._scripts.call(
                 "append",
-                _append_keys(keys, prepared),
-                _append_args(prepared),
+                append_keys(keys, prepared),
+                append_args(prepared),
                 when_full=when_full,
             )
-        return _appended(prepared, reply)
+        return appended(prepared, reply)
 
     def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
         """See `EventStore.claim`."""
@@ -183,7 +184,7 @@ class RedisEventStore:
         """See `EventStore.read`."""
         stream = self._keys(run).run(run)
         return [
-            _envelope(run, entry_id, fields)
+            stored_envelope(run, entry_id, fields)
             for entry_id, fields in self._streams.entries(stream, f"{after}-0", limit)
         ]
 
@@ -196,14 +197,14 @@ class RedisEventStore:
         """See `EventStore.row`."""
         with answers(self._place):
             text = cast("bytes | None", self._client.hget(self._keys(run).runs, run))
-        return None if text is None else _row(text)
+        return None if text is None else stored_row(text)
 
     def runs(self) -> Iterator[tuple[str, Row]]:
         """See `EventStore.runs`."""
         for keys in self._all():
             for page in self._scan(keys.runs):
                 for run, text in page.items():
-                    yield run.decode(), _row(text)
+                    yield run.decode(), stored_row(text)
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""
@@ -322,91 +323,3 @@ class RedisEventStore:
                 "leave the setting out, or start on an empty server"
             )
         return count
-
-
-# --- What begins work, what must not be lost -----------------------------------------------------
-
-
-def _begins_work(writer: Writer) -> bool:
-    return isinstance(writer, AsNew) or (isinstance(writer, ByTask) and writer.intent)
-
-
-def _goes_on_when_full(writer: Writer) -> bool:
-    """
-    What follows from admitted work, and what ends it, is taken to the last byte: a tool's receipt
-    that found no room would leave its effect unknown.
-    """
-    return isinstance(writer, AsFact) or (isinstance(writer, ByTask) and not writer.intent)
-
-
-# --- The append script's call and reply ----------------------------------------------------------
-
-
-def _append_keys(keys: Keys, prepared: Prepared) -> list[str]:
-    run = prepared.append.run
-    payloads = [keys.payload(run, digest) for digest in prepared.payloads]
-    return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *payloads]
-
-
-def _append_args(prepared: Prepared) -> list[Any]:
-    append = prepared.append
-    moves = [part for move in append.moves for part in (move.task, move.to, move.delay_ms)]
-    return [
-        append.run,
-        append.op,
-        *_writer_args(append.writer),
-        _flags(append),
-        len(append.moves),
-        *moves,
-        *prepared.payloads.values(),
-        *prepared.raw,
-    ]
-
-
-def _writer_args(writer: Writer) -> tuple[str, str, str, str, int]:
-    """mode, subject, token, previous op, inbox"""
-    match writer:
-        case AsNew(digest):
-            return "new", digest, "", "", 0
-        case ByTask(task, token, previous_op, inbox):
-            return "task", task, token, previous_op, inbox
-        case ByVersion(version):
-            return "version", str(version), "", "", 0
-        case AsFact(key):
-            return "fact", key, "", "", 0
-        case _:
-            assert_never(writer)
-
-
-def _flags(append: Append) -> str:
-    writer = append.writer
-    flags = {"cancelling": "x", "closed": "c", None: ""}[append.phase]
-    if isinstance(writer, ByTask) and writer.intent:
-        flags += "i"
-    if isinstance(writer, AsFact) and writer.receipt:
-        flags += "r"
-    return flags
-
-
-def _appended(prepared: Prepared, reply: list[Any]) -> Appended:
-    status, version, now_ms, digest = reply[0].decode(), reply[1], reply[2], reply[3].decode()
-    append = prepared.append
-    if status == "OK":
-        return Appended(version, now_ms, prepared.envelopes(version, now_ms))
-    same_request = status == "EXISTS" and append.writer == AsNew(digest)
-    if status == "DUP" or same_request:
-        return Appended(version, now_ms, (), repeated=True)
-    raise refusal(cast(Refusal, status), append, version, inbox=reply[4])
-
-
-# --- What is stored ------------------------------------------------------------------------------
-
-
-def _envelope(run: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Envelope:
-    version = int(entry_id.partition("-")[0])
-    return decode(run, version, int(fields.get(b"t", 0)), fields.get(b"d", b""))
-
-
-def _row(text: bytes) -> Row:
-    version, phase, digest, _ = text.decode().split("|", 3)
-    return Row(int(version), cast(RunPhase, phase), digest)

@@ -11,13 +11,11 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import jsonschema
 import msgspec
 
-from mulligan.actors.broker import broker_url_beside, make_broker
-from mulligan.actors.hints import Hints
 from mulligan.decisions import people
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
@@ -27,17 +25,19 @@ from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.run import evolve, fold
 from mulligan.projections.state import RunState
-from mulligan.schemas.compile import compile_plan
-from mulligan.schemas.load import Defines, load_workflow
 from mulligan.schemas.plan import Plan
-from mulligan.schemas.workflow import WorkflowDefinition
 from mulligan.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from mulligan.actors.hints import Hints
+    from mulligan.schemas.load import Defines
+    from mulligan.schemas.workflow import WorkflowDefinition
 
 WAIT_MS = 1_000
 """How long one read waits for the next event; then it is asked again."""
 
 Outcome = Literal["succeeded", "failed", "retry"]
-Flow: TypeAlias = str | Plan | WorkflowDefinition | Defines
+Flow: TypeAlias = "str | Plan | WorkflowDefinition | Defines"
 """A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
 
 
@@ -53,8 +53,7 @@ class Client:
         url = self.settings.redis_url or ensure_server(self.settings.data_dir)
         self.store: EventStore = RedisEventStore(url)
         self.store.check()
-        broker_url = self.settings.broker_url or broker_url_beside(url)
-        self.hints = Hints(make_broker(broker_url))
+        self._url = url
 
     def __enter__(self) -> Client:
         return self
@@ -64,8 +63,17 @@ class Client:
 
     def close(self) -> None:
         """Let go of connections."""
-        self.hints.close()
+        if "hints" in self.__dict__:
+            self.hints.close()
         self.store.close()
+
+    @cached_property
+    def hints(self) -> Hints:
+        """The queue, connected on first use: who only reads needs neither it nor Dramatiq."""
+        from mulligan.actors.broker import broker_url_beside, make_broker
+        from mulligan.actors.hints import Hints
+
+        return Hints(make_broker(self.settings.broker_url or broker_url_beside(self._url)))
 
     # --- Producers -------------------------------------------------------------------------------
 
@@ -101,6 +109,11 @@ class Client:
         """
         if isinstance(workflow, Plan):
             return workflow
+        # Reading and checking workflows needs libraries that a reader of runs should not pay for.
+        from mulligan.schemas.compile import compile_plan
+        from mulligan.schemas.load import load_workflow
+        from mulligan.schemas.workflow import WorkflowDefinition
+
         if isinstance(workflow, str):
             workflow = load_workflow(workflow)
         definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
@@ -240,6 +253,8 @@ def check_input(plan: Plan, given: Any) -> None:
     """
     if plan.input_schema is None:
         return
+    import jsonschema
+
     validator = jsonschema.Draft202012Validator(plan.input_schema)
     problem = jsonschema.exceptions.best_match(validator.iter_errors(given))
     if problem is not None:

@@ -98,6 +98,7 @@ def stop_server(data_dir: Path) -> bool:
                 f"the server of {home.path} (pid {home.pid()}) does not end; look into {home.log}, "
                 f"and as a last resort end it with: kill -9 {home.pid()}"
             )
+        home.tidy()
         return True
 
 
@@ -212,6 +213,14 @@ class _Home:
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+
+    def tidy(self) -> None:
+        """Leave no folder for a socket behind that lay outside this one."""
+        socket = Path(self.socket)
+        if socket.parent != self.path:
+            socket.unlink(missing_ok=True)
+            with suppress(OSError):
+                socket.parent.rmdir()
 
     def why_silent(self) -> str:
         """What to tell a person when a start came to nothing."""

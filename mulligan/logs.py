@@ -63,9 +63,10 @@ def bound(
 
 def _ending(*, people: bool) -> list[structlog.typing.Processor]:
     remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    if people:
-        return [remove_meta, structlog.dev.ConsoleRenderer()]
     # The locals of a stack may hold what a model said: only its lines are written.
+    if people:
+        plain = structlog.dev.plain_traceback
+        return [remove_meta, structlog.dev.ConsoleRenderer(exception_formatter=plain)]
     return [
         remove_meta,
         structlog.processors.format_exc_info,

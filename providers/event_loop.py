@@ -36,8 +36,9 @@ class ModelLoop:
         """
         if cancellation.cancelled:
             return None
-        loop = self._running()
-        errand = _Errand(loop, work())
+        with self._lock:
+            # Under the lock: `close` must find the errand on the loop, or it would wait for ever.
+            errand = _Errand(self._running(), work())
         cancellation.subscribe(errand.cancel)
         try:
             return errand.wait()
@@ -58,16 +59,15 @@ class ModelLoop:
             thread.join()
 
     def _running(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the provider is closed")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_serve, args=(self._loop,), name="model-io", daemon=True
-                )
-                self._thread.start()
-            return self._loop
+        if self._closed:
+            raise RuntimeError("the provider is closed")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=_serve, args=(self._loop,), name="model-io", daemon=True
+            )
+            self._thread.start()
+        return self._loop
 
 
 class _Errand(Generic[Result]):

@@ -19,11 +19,15 @@ from mulligan.providers.port import (
 from mulligan.providers.scripted import PREFIX, ScriptedModelProvider
 
 
+OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "ollama", "openai", "scripted"})
+"""Providers whose models users run themselves, or reach through an OpenAI-compatible server."""
+
+
 class ModelRouter:
     """
     Asks `scripted/<name>` directly and everything else through litellm (imported by the first
-    request that needs it). `api_base` is where a model is asked whose request has none of its own;
-    `keys` looks up the value of a key by the name of its variable.
+    request that needs it). `api_base` is where a model of `OWN_SERVERS` is asked whose request has
+    none of its own: a key of any other provider is not sent there. `keys` looks up the value of a key by the name of its variable.
     """
 
     def __init__(
@@ -44,7 +48,8 @@ class ModelRouter:
         Raises:
             EnvironmentUnfit: no provider, no address or no key for this model.
         """
-        if request.api_base is None and self._api_base is not None:
+        own = request.model.partition("/")[0] in OWN_SERVERS
+        if own and request.api_base is None and self._api_base is not None:
             request = replace(request, api_base=self._api_base)
         return self._of(request).prepare(request)
 

@@ -24,6 +24,7 @@ from mulligan.decisions import people
 from mulligan.decisions.decision import AskModel, Effect, RunTool
 from mulligan.events.envelope import Envelope
 from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.store import EventStore
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared, Provider
@@ -38,6 +39,7 @@ class InMemory:
     (None: as they come). Its clock stands still while there is work, and then jumps to what is due.
 
     `code` gives the functions and tools that plans name by their paths, whatever their digests.
+    `meddle` may put something between the world and its log that loses replies or comes first.
     """
 
     def __init__(
@@ -46,9 +48,10 @@ class InMemory:
         provider: Provider | None = None,
         code: Mapping[str, Callable[..., Any]] | None = None,
         seed: int | None = None,
+        meddle: Callable[[EventStore], EventStore] = lambda store: store,
     ) -> None:
         self.now_ms = 1_000
-        self.store = MemoryEventStore(lambda: self.now_ms)
+        self.store: EventStore = meddle(MemoryEventStore(lambda: self.now_ms))
         self._woken: list[str] = []
         self._random = random.Random(seed) if seed is not None else None
         self._runtime = _Runtime(self, provider or _Silent(), code or {})

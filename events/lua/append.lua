@@ -145,8 +145,11 @@ end
 local MOVES = {} -- action -> what it does to a task; filled below
 
 local function malformed()
-  if event_count > MAX_EVENTS then
+  if event_count < 0 or event_count > MAX_EVENTS then
     return 'an append takes at most ' .. MAX_EVENTS .. ' events'
+  end
+  if event_count == 0 and (mode == 'new' or first_payload == FIRST_MOVE) then
+    return 'a run begins with an event, and any append has events or moves'
   end
   local problem
   each_move(function(task, action, delay)

@@ -13,8 +13,11 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
+from mulligan.commands.doctor import Diagnosis
+from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
 from mulligan.commands.run import RunResult
+from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunList, RunView
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
@@ -23,11 +26,14 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "doctor": Diagnosis,
+    "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
     "list": RunList,
     "recovery": RecoveryView,
     "run": RunResult,
+    "scripted-model": Serving,
     "status": RunView,
     "trace": Trace,
     "usage": RunUsage,

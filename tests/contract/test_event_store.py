@@ -234,6 +234,17 @@ def test_a_repeated_closing_append_is_known_though_its_task_is_gone(log: EventSt
     assert 2 == len(log.read(RUN))
 
 
+def test_a_late_receipt_does_not_close_a_run_again(log: EventStore) -> None:
+    new(log)
+    claim = close(log)
+    late = ToolSucceeded(call_id="c1", result=Payload.of(1))
+    add(log, AsFact("c1", receipt=True), "late", fact=late, phase="closed")
+
+    fact = RunCompleted(output=Payload.of(1))
+    again = add(log, by(claim), "closing", Move(RUN_TASK, "end"), fact=fact, phase="closed")
+    assert again.repeated
+
+
 def test_a_persons_append_whose_reply_was_lost_is_known_after_others(log: EventStore) -> None:
     """DUP before CONFLICT, however far the run has gone on since."""
     new(log)
@@ -339,6 +350,9 @@ def test_a_release_is_refused_once_something_arrived(log: EventStore, to: str) -
     wake(log)
 
     refused(log, InboxMoved, lambda: add(log, by(claim), "op1", Move(RUN_TASK, to)))
+    with pytest.raises(InboxMoved) as caught:
+        add(log, by(claim), "op1", Move(RUN_TASK, to))
+    assert 1 == caught.value.inbox
     seen = msgspec.structs.replace(by(claim), inbox=1)
     assert 3 == add(log, seen, "op2", Move(RUN_TASK, to)).version
 
@@ -419,13 +433,53 @@ def test_a_second_cancellation_changes_nothing_more(log: EventStore) -> None:
 # --- What makes no sense -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [0, MAX_EVENTS_PER_APPEND + 1])
-def test_an_append_takes_one_to_a_thousand_events(log: EventStore, count: int) -> None:
+def test_an_append_takes_a_thousand_events_and_no_more(log: EventStore) -> None:
     """Failure closed: Lua's unpack fails at 8,000, and 50,000 hold the server up."""
-    events = (NewEvent(RunStarted()),) * count
-    with pytest.raises(ValueError, match=f"{count} events"):
+    events = (NewEvent(RunStarted()),) * (MAX_EVENTS_PER_APPEND + 1)
+    with pytest.raises(ValueError, match="1001 events"):
         log.append(Append(run=RUN, op="new", writer=AsNew("d"), events=events))
     assert log.row(RUN) is None
+
+
+def test_an_append_does_something(log: EventStore) -> None:
+    new(log)
+    claim = held(log)
+    with pytest.raises(ValueError, match="neither events nor moves"):
+        log.append(Append(run=RUN, op="op1", writer=by(claim), events=()))
+
+
+def test_a_run_begins_with_an_event(log: EventStore) -> None:
+    """A run at version 0 would be in the index and nowhere else."""
+    moves = (Move(RUN_TASK, "ready"),)
+    with pytest.raises(ValueError, match="begins with an event"):
+        log.append(Append(run=RUN, op="new", writer=AsNew("d"), events=(), moves=moves))
+    assert log.row(RUN) is None
+
+
+def test_a_task_woken_for_nothing_releases_itself_without_an_event(log: EventStore) -> None:
+    new(log)
+    claim = held(log)
+    release = Append(
+        run=RUN, op="op1", writer=by(claim), events=(), moves=(Move(RUN_TASK, "wait"),)
+    )
+
+    appended = log.append(release)
+
+    assert (1, (), False) == (appended.version, appended.events, appended.repeated)
+    assert log.append(release).repeated
+    assert 1 == len(log.read(RUN)) == len(log.feed(0))
+    assert NotClaimed("IDLE") == log.claim(RUN, RUN_TASK, "t2", LEASE_MS)
+
+
+def test_a_release_without_an_event_is_refused_once_something_arrived(log: EventStore) -> None:
+    """DIRTY, as for any release."""
+    new(log)
+    claim = held(log)
+    wake(log)
+    moves = (Move(RUN_TASK, "wait"),)
+
+    release = Append(run=RUN, op="op1", writer=by(claim), events=(), moves=moves)
+    refused(log, InboxMoved, lambda: log.append(release))
 
 
 def test_a_thousand_events_are_one_append(log: EventStore) -> None:
@@ -1084,13 +1138,16 @@ def test_no_row_of_no_run(log: EventStore) -> None:
 
 
 def test_rows_and_checkpoint_are_set_together(log: EventStore) -> None:
-    assert ("0", {}) == log.rows("run", 0)
+    assert ("0", {}) == (log.checkpoint("run", 0), log.rows("run", 0))
 
     assert log.commit_rows("run", 0, expected="0", checkpoint="5-0", rows={"r1": b"a", "r2": b"b"})
     assert log.commit_rows("run", 0, expected="5-0", checkpoint="6-0", rows={"r1": b"c"})
 
-    assert ("6-0", {"r1": b"c", "r2": b"b"}) == log.rows("run", 0)
-    assert ("0", {}) == log.rows("usage", 0)
+    assert "6-0" == log.checkpoint("run", 0)
+    assert {"r1": b"c", "r2": b"b"} == log.rows("run", 0)
+    assert {"r2": b"b"} == log.rows("run", 0, ["r2", "unknown"])
+    assert {} == log.rows("run", 0, [])
+    assert ("0", {}) == (log.checkpoint("usage", 0), log.rows("usage", 0))
 
 
 def test_rows_are_not_set_over_another_projectors(log: EventStore) -> None:
@@ -1098,4 +1155,4 @@ def test_rows_are_not_set_over_another_projectors(log: EventStore) -> None:
     log.commit_rows("run", 0, expected="0", checkpoint="5-0", rows={"r1": b"a"})
 
     assert not log.commit_rows("run", 0, expected="0", checkpoint="4-0", rows={"r1": b"old"})
-    assert ("5-0", {"r1": b"a"}) == log.rows("run", 0)
+    assert ("5-0", {"r1": b"a"}) == (log.checkpoint("run", 0), log.rows("run", 0))

@@ -86,6 +86,7 @@ class Answers(RuleBasedStateMachine):
         phase=PHASES,
         intent=st.booleans(),
         off=st.sampled_from([None] * 6 + ["token", "op", "inbox"]),
+        events=st.integers(0, 2),
     )
     def append_by_task(
         self,
@@ -98,11 +99,12 @@ class Answers(RuleBasedStateMachine):
         phase: str | None,
         intent: bool,
         off: str | None,
+        events: int,
     ) -> None:
         writer = self._holder(f"{run}/{kind}", intent, off)
         moves = [move for move in others if move[0] != kind]
         moves += [(kind, own, delay)] if own else []
-        self._append(run, op, writer, moves, phase)
+        self._append(run, op, writer, moves, phase, events)
 
     def _holder(self, task: str, intent: bool, off: str | None) -> ByTask:
         known = self.model._tasks.get(task)
@@ -149,12 +151,13 @@ class Answers(RuleBasedStateMachine):
         writer: Writer,
         moves: list[tuple[str, Any, int]],
         phase: Any,
+        events: int = 1,
     ) -> None:
         append = Append(
             run=run,
             op=op,
             writer=writer,
-            events=(NewEvent(RunStarted()),) * 2,
+            events=(NewEvent(RunStarted()),) * events,
             moves=tuple(Move(f"{run}/{kind}", to, delay) for kind, to, delay in moves),
             phase=phase,
         )
@@ -194,7 +197,7 @@ def _outcome(call: Callable[[], object]) -> object:
     try:
         return _timeless(call())
     except (MulliganError, ValueError) as error:
-        return type(error), str(error)
+        return type(error), str(error), getattr(error, "inbox", None)
 
 
 def _timeless(answer: object) -> object:

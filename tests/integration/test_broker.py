@@ -250,7 +250,6 @@ def test_middleware_sees_every_step(url: str) -> None:
         "before_enqueue",
         "after_enqueue",
         "before_worker_boot",
-        "after_worker_boot",
         "before_process_message",
         "after_process_message",
         "before_ack",
@@ -258,6 +257,8 @@ def test_middleware_sees_every_step(url: str) -> None:
         "before_worker_shutdown",
         "after_worker_shutdown",
     ]
+    # A thread may be at work before the worker has finished its boot.
+    assert "after_worker_boot" in recorder.hooks
     positions = [recorder.hooks.index(name) for name in wanted]
     assert [name for _, name in sorted(zip(positions, wanted, strict=True))] == wanted
 

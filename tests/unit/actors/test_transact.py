@@ -1,0 +1,262 @@
+"""The one loop: what it makes of every answer that the log can give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from mulligan.decisions import people
+from mulligan.errors import InvalidInput, StoreUnavailable, VersionConflict
+from mulligan.events.facts import NodeStarted, RunCancelRequested, ToolStarted, ToolSucceeded
+from mulligan.events.payload import Payload
+from mulligan.events.store import Append, Appended, ByTask, ByVersion, EventStore, NotClaimed
+from mulligan.projections.history import problems
+from mulligan.providers.port import Answer, ToolCall
+from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan, ToolSpec
+from mulligan.testing.given import plan_of
+from mulligan.testing.in_memory import InMemory
+from mulligan.testing.scripted_provider import ScriptedProvider
+from mulligan.tools.result import success
+
+ONE = NodePlan(
+    id="one",
+    work=FunctionPlan(
+        call=CodeRef(path="steps:one", digest=""),
+        arguments=(),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    ),
+)
+
+
+class Meddler:
+    """A log between which and its writer something happens, once, at a given append."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self.before: dict[type, Callable[[], Any]] = {}
+        self.lose_reply_of: set[type] = set()
+        self.appends: list[Append] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def append(self, append: Append) -> Appended:
+        kinds = {type(event.data) for event in append.events}
+        for kind in kinds & self.before.keys():
+            self.before.pop(kind)()
+        self.appends.append(append)
+        appended = self._store.append(append)
+        lost = kinds & self.lose_reply_of
+        if lost:
+            self.lose_reply_of -= lost
+            raise StoreUnavailable("the reply was lost")
+        return appended
+
+
+def world(**more: Any) -> tuple[InMemory, Meddler]:
+    made: list[Meddler] = []
+
+    def meddle(store: EventStore) -> Any:
+        made.append(Meddler(store))
+        return made[0]
+
+    return InMemory(meddle=meddle, **more), made[0]
+
+
+def calling_a_tool(effect: Any, calls: list[str]) -> tuple[InMemory, Meddler, Any]:
+    spec = ToolSpec(
+        name="save", description="", parameters={}, effect=effect, path="tools:save", digest=""
+    )
+
+    class Tool:
+        def call(self, arguments: Any, *, key: str | None) -> Any:
+            calls.append(key or "")
+            return success("saved")
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    agent = AgentPlan(
+        prompt="p", model="m", output_schema=schema, recovery_limit=2, tools=("tools:save",)
+    )
+    provider = ScriptedProvider(
+        [
+            Answer(
+                finish_reason="tool_calls",
+                terminal=True,
+                text="",
+                calls=(ToolCall("c1", "save", "{}"),),
+            ),
+            Answer(
+                finish_reason="tool_calls",
+                terminal=True,
+                text="",
+                calls=(ToolCall("c2", "submit_output", '{"output": {"n": 1}}'),),
+            ),
+        ]
+    )
+    made, meddler = world(provider=provider, code={"tools:save": Tool()})
+    plan = plan_of(NodePlan(id="a", work=agent), tools={"tools:save": spec})
+    return made, meddler, plan
+
+
+def tags(made: InMemory) -> list[str]:
+    return [event.type for event in made.events()]
+
+
+def test_dup_a_lost_reply_is_asked_for_again_with_the_same_bytes() -> None:
+    calls: list[int] = []
+    made, meddler = world(code={"steps:one": lambda: calls.append(1)})
+    meddler.lose_reply_of = {NodeStarted}
+
+    state = made.run(plan_of(ONE))
+
+    assert ("completed", [1]) == (state.status, calls)
+    first, second = [
+        one for one in meddler.appends if any(type(e.data) is NodeStarted for e in one.events)
+    ]
+    assert first is second
+    assert [] == problems(made.events())
+
+
+def test_fenced_a_worker_whose_task_was_taken_stops_in_silence() -> None:
+    calls: list[int] = []
+    made, meddler = world(code={"steps:one": lambda: calls.append(1)})
+
+    def taken() -> None:
+        made.now_ms += 20_000
+        made.store.sweep()
+        made.store.claim("run", "run/", "another", 10_000)
+
+    meddler.before = {NodeStarted: taken}
+
+    state = made.run(plan_of(ONE))
+
+    assert ("completed", [1]) == (state.status, calls), "only who came next called anything"
+    assert 1 == tags(made).count("RunStarted")
+
+
+def test_stale_a_late_decision_of_the_same_lease_changes_nothing() -> None:
+    made, meddler = world(code={"steps:one": lambda: None})
+    made.run(plan_of(ONE))
+    late = next(one for one in meddler.appends if isinstance(one.writer, ByTask))
+    version = made.state().version
+
+    with pytest.raises(Exception, match=r"CLOSED|FENCED|STALE"):
+        made.store.append(
+            Append(run="run", op="late", writer=late.writer, events=late.events, moves=late.moves)
+        )
+
+    assert version == made.state().version
+
+
+def test_dirty_what_arrived_is_read_and_decided_on_before_anything_starts() -> None:
+    calls: list[int] = []
+    made, meddler = world(code={"steps:one": lambda: calls.append(1)})
+
+    def cancelled() -> None:
+        append = people.cancel(made.state(), "cancel")
+        assert append is not None
+        made.store.append(append)
+
+    meddler.before = {NodeStarted: cancelled}
+
+    state = made.run(plan_of(ONE))
+
+    assert ("cancelled", []) == (state.status, calls)
+    assert RunCancelRequested.__name__ in tags(made)
+
+
+def test_closed_a_node_of_a_cancelled_run_starts_nothing() -> None:
+    calls: list[str] = []
+    two = NodePlan(id="two", work=ONE.work)
+    made, meddler = world(code={"steps:one": lambda: calls.append("called")})
+
+    def cancelled() -> None:
+        append = people.cancel(made.state(), "cancel")
+        assert append is not None
+        made.store.append(append)
+
+    meddler.before = {NodeStarted: cancelled}
+
+    state = made.run(plan_of(ONE, two))
+
+    assert ("cancelled", []) == (state.status, calls)
+
+
+def test_conflict_a_person_who_saw_an_older_version_is_told() -> None:
+    cut = Answer(finish_reason=None, terminal=False, text="")
+    made, _ = world(provider=ScriptedProvider([cut]))
+    agent = AgentPlan(prompt="p", model="m", output_schema={"type": "object"}, recovery_limit=0)
+    state = made.run(plan_of(NodePlan(id="a", work=agent)))
+    assert "paused" == state.status
+    seen = people.resume(state, "resume")
+    stale = replace(seen, writer=ByVersion(state.version - 1))
+
+    with pytest.raises(VersionConflict, match=f"version {state.version}"):
+        made.store.append(stale)
+
+    assert state == made.state()
+
+
+def test_a_resume_of_what_is_not_paused_is_refused_before_anything_is_written() -> None:
+    made, _ = world(code={"steps:one": lambda: None})
+    state = made.run(plan_of(ONE))
+
+    with pytest.raises(InvalidInput, match="completed"):
+        people.resume(state, "resume")
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write"])
+def test_rec31_a_receipt_whose_lease_was_lost_is_handed_in_as_a_fact(effect: str) -> None:
+    calls: list[str] = []
+    made, meddler, plan = calling_a_tool(effect, calls)
+
+    def taken() -> None:
+        made.now_ms += 20_000
+        made.store.sweep()
+        made.store.claim("run", "run/", "another", 10_000)
+
+    meddler.before = {ToolSucceeded: taken}
+    made.run(plan)
+    made.now_ms += 20_000
+    made.work()
+
+    assert ("completed", 1) == (made.state().status, len(calls))
+    assert [] == problems(made.events())
+    receipt = next(e.data for e in made.events() if isinstance(e.data, ToolSucceeded))
+    assert Payload.of("saved") == receipt.result
+    assert 1 == sum(isinstance(e.data, ToolStarted) for e in made.events())
+
+
+def test_ignored_a_message_for_a_task_that_is_gone_does_nothing() -> None:
+    made, _ = world(code={"steps:one": lambda: None})
+    made.run(plan_of(ONE))
+    version = made.state().version
+
+    for task in ("run/", "run/n:one", "run/n:never"):
+        made.wake(task)
+    made.work()
+
+    assert version == made.state().version
+    assert NotClaimed("GONE") == made.store.claim("run", "run/", "late", 1_000)
+
+
+def test_an_error_that_no_decision_names_parks_the_run_and_a_resume_lets_it_go_on() -> None:
+    made, _ = world(code={})
+
+    state = made.run(plan_of(ONE))
+
+    assert ("paused", "parked") == (state.status, state.reason)
+    assert "KeyError" in state.detail
+    made._runtime.code._code = {"steps:one": lambda: "done"}  # type: ignore[attr-defined]
+    append = people.resume(state, "resume")
+    made.store.append(append)
+    for move in append.moves:
+        made.wake(move.task)
+    made.work()
+    assert "completed" == made.state().status
