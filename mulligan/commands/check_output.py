@@ -30,7 +30,7 @@ class Line(msgspec.Struct, frozen=True):
     One line of `--jsonl`.
 
     Without `terminal` the response counts as ended, unless `finish_reason` is there and null: that
-    is what a stream leaves which just stopped. Without both, the text is taken as handed over whole.
+    is what a stream leaves which just stopped. Without both, the text counts as handed over whole.
     """
 
     id: str | int
@@ -50,7 +50,7 @@ class Line(msgspec.Struct, frozen=True):
 @click.option("--schema", "schema_file", metavar="FILE", help="JSON Schema 2020-12 of the output.")
 @click.option("--finish-reason", default="stop", show_default=True, help="As the provider gave it.")
 @click.option(
-    "--terminal/--no-terminal", default=True, help="Whether the response came to its end."
+    "--terminal/--no-terminal", default=True, help="Did the response come to its end?"
 )
 @click.option("--mode", type=click.Choice(["tool", "prompt"]), default="tool", show_default=True)
 @click.option("--accept-missing-closers", is_flag=True, help="Add closing brackets, those alone.")
@@ -150,7 +150,7 @@ def _judge_line(line: Line, schema: dict[str, Any] | None, options: dict[str, bo
         completion_tokens=line.usage.completion_tokens if line.usage else None,
         max_tokens=line.max_tokens,
         mode=line.mode,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
