@@ -83,7 +83,7 @@ def _judged(
     found = climb(text, of_object, names, closers)
     match found:
         case Open(what=what):
-            issue = Issue("left_open", message=f"the text ends within a {what}")
+            issue = Issue("left_open", message=f"the text ends before its {what} does")
             return TruncatedResponse(issues=(issue,))
         case Unusable():
             return _invalid(damage or found, ())
