@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
@@ -22,9 +23,10 @@ from mulligan.decisions.decision import (
     RunTool,
     ToolOutcome,
 )
+from mulligan.decisions.waiting import DEADLINE_EXCEEDED
 from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
-from mulligan.providers.port import Cancellation
+from mulligan.providers.port import Cancellation, Failure
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
@@ -55,9 +57,39 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     cancellation = Cancellation()
     session.lease.on_stop(cancellation.cancel)
     reach("model.before")
-    result = session.runtime.provider.ask(effect.prepared, cancellation)
+    with _deadline(effect.within_ms, cancellation) as deadline:
+        result = session.runtime.provider.ask(effect.prepared, cancellation)
     reach("model.after")
+    if isinstance(result, Failure) and deadline.passed:
+        result = Failure(cause=DEADLINE_EXCEEDED, transient=False)
     return ModelOutcome(effect.prepared.request.request_id, result)
+
+
+class _Deadline:
+    """Whether a deadline has passed."""
+
+    passed = False
+
+
+@contextmanager
+def _deadline(within_ms: int | None, cancellation: Cancellation) -> Iterator[_Deadline]:
+    """Cancel what is done within this context once its time is over."""
+    deadline = _Deadline()
+    if within_ms is None:
+        yield deadline
+        return
+
+    def pass_() -> None:
+        deadline.passed = True
+        cancellation.cancel()
+
+    timer = threading.Timer(within_ms / 1000, pass_)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield deadline
+    finally:
+        timer.cancel()
 
 
 def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:

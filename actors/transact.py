@@ -10,6 +10,7 @@ The one loop that writes to a run on behalf of a task: load, decide, append.
 
 from __future__ import annotations
 
+import random
 import secrets
 import threading
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,7 @@ def _context(session: Session) -> Context:
     def value_of(payload: Payload) -> Any:
         return session.runtime.cache.value(session.run, payload)
 
-    return Context(session.now_ms(), value_of, session.runtime.provider.prepare)
+    return Context(session.now_ms(), value_of, session.runtime.provider.prepare, random.random())
 
 
 def _append(

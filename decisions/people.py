@@ -20,6 +20,7 @@ from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
+from mulligan.projections.allowance import RESUMABLE
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
@@ -82,7 +83,7 @@ def resume(state: RunState, op: str, node: str | None = None) -> Append:
         for one in state.nodes.values()
         if one.status == "paused" and node in (None, one.id)
     } | ({state.reason} if node is None and state.status == "paused" else set())
-    if not reasons & {"exhausted", "parked", "operator", "context_exceeded"}:
+    if not reasons & RESUMABLE:
         waits = ", ".join(sorted(str(reason) for reason in reasons))
         raise InvalidInput(
             f"run {state.run!r} is {state.status}"

@@ -16,8 +16,8 @@ from mulligan.providers.port import (
     Prepared,
     Provider,
 )
+from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.scripted import PREFIX, ScriptedModelProvider
-
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "ollama", "openai", "scripted"})
 """Providers whose models users run themselves, or reach through an OpenAI-compatible server."""
@@ -36,10 +36,11 @@ class ModelRouter:
         *,
         api_base: str | None = None,
         deadlines: Deadlines | None = None,
+        repetition: Repetition = DEFAULT_REPETITION,
     ) -> None:
         self._api_base = api_base
-        self._scripted = ScriptedModelProvider(deadlines=deadlines)
-        self._litellm = LiteLLMProvider(keys, deadlines)
+        self._scripted = ScriptedModelProvider(deadlines=deadlines, repetition=repetition)
+        self._litellm = LiteLLMProvider(keys, deadlines, repetition)
 
     def prepare(self, request: ModelRequest) -> Prepared:
         """

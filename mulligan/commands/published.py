@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
+from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
@@ -27,6 +28,7 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "check-output": Checked,
     "doctor": Diagnosis,
     "down": Down,
     "enqueue": Enqueued,
