@@ -28,6 +28,7 @@ from mulligan.events.redis_append import (
     stored_row,
 )
 from mulligan.events.redis_connection import answers, check_client, connect, place_of
+from mulligan.events.redis_feed import RedisFeed
 from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
@@ -36,7 +37,6 @@ from mulligan.events.store import (
     Append,
     Appended,
     Claimed,
-    FeedEntry,
     Held,
     NotClaimed,
     Renewed,
@@ -48,7 +48,7 @@ SCAN_PAGE = 500
 """Entries a SCAN step: few enough not to hold up the server."""
 
 
-class RedisEventStore:
+class RedisEventStore(RedisFeed):
     """
     The `EventStore` on a Redis (7.0 or newer) or Valkey server.
 
@@ -233,62 +233,9 @@ class RedisEventStore:
             )
         return bool(reply)
 
-    # --- Following all runs ----------------------------------------------------------------------
-
-    def feed(
-        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
-    ) -> list[FeedEntry]:
-        """See `EventStore.feed`."""
-        stream = self._partition(partition).feed
-        if wait_ms:
-            self._streams.wait(stream, after, wait_ms)
-        return [
-            FeedEntry(entry_id, fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))
-            for entry_id, fields in self._streams.entries(stream, after, limit)
-        ]
-
     def partitions(self) -> int:
         """See `EventStore.partitions`."""
         return len(self._all())
-
-    def checkpoint(self, projection: str, partition: int) -> str:
-        """See `EventStore.checkpoint`."""
-        key = self._partition(partition).checkpoint(projection)
-        with answers(self._place):
-            stored = cast("bytes | None", self._client.get(key))
-        return (stored or b"0").decode()
-
-    def rows(
-        self, projection: str, partition: int, runs: Sequence[str] | None = None
-    ) -> dict[str, bytes]:
-        """See `EventStore.rows`."""
-        key = self._partition(partition).rows(projection)
-        with answers(self._place):
-            if runs is None:
-                stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
-                return {run.decode(): row for run, row in stored.items()}
-            rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
-        return {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
-
-    def commit_rows(
-        self,
-        projection: str,
-        partition: int,
-        *,
-        expected: str,
-        checkpoint: str,
-        rows: Mapping[str, bytes],
-    ) -> bool:
-        """See `EventStore.commit_rows`."""
-        keys = self._partition(partition)
-        flat = [part for pair in rows.items() for part in pair]
-        with answers(self._place):
-            reply = self._scripts.call(
-                "commit_rows",
-                [keys.rows(projection), keys.checkpoint(projection)],
-                [expected, checkpoint, *flat],
-            )
-        return bool(reply)
 
     # --- Workers ---------------------------------------------------------------------------------
 
