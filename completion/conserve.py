@@ -16,9 +16,12 @@ from typing import Any
 from mulligan.completion.inner_quotes import may_close, may_open
 from mulligan.completion.respell import foreign_escapes, is_key, is_plain, spell_word
 
-_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
+_GAP = re.compile(
+    r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL
+)
 _WORD = re.compile(r"[^\s\[\]{}(),:=\"“”]+")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)", re.DOTALL)
+_ESCAPES = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _CLOSING = {
     '"': '"',
     "'": "'",
@@ -176,8 +179,10 @@ def _special(text: str, at: int, opening: str) -> tuple[str, int]:
     if match is None or foreign_escapes(match[0]):
         raise _Lost
     piece = match[0]
-    if piece[1] in '"\\/bfnrt' or len(piece) > 2:
+    if len(piece) > 2:
         return json.loads(f'"{piece}"'), len(piece)
+    if piece[1] in _ESCAPES:
+        return _ESCAPES[piece[1]], 2
     return (piece[1] if piece[1] in "'`" else piece), len(piece)
 
 

@@ -18,7 +18,7 @@ from mulligan.completion.conserve import conserves
 from mulligan.completion.decode import MAX_DEPTH, Unusable, decode
 from mulligan.completion.inner_quotes import rejoined
 from mulligan.completion.respell import ambiguous_escapes, respell
-from mulligan.completion.scan import Group
+from mulligan.completion.scan import MAX_TOKENS, Group
 from mulligan.completion.verdict import Step
 
 
@@ -46,7 +46,7 @@ _NOT_PYTHON = re.compile(r"[A-Za-z_]\w*\s*\(|//|\*\*|@|\blambda\b|\bfor\b|\bif\b
 
 def mend(text: str, group: Group) -> Mended | Unusable:
     """The value of a malformed but whole candidate; `group` is the scan of the same text."""
-    if len(text.encode()) > MAX_MEND_BYTES:
+    if len(text.encode()) > MAX_MEND_BYTES or len(group.tokens) > MAX_TOKENS:
         return _OVERSIZE
     if group.depth > MAX_DEPTH:
         return _TOO_DEEP

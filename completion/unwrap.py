@@ -39,7 +39,7 @@ _REASONING_BLOCKS = tuple(
         (r"◁think▷", r"◁/think▷"),
         (r"<\|(?:begin_of_thought|thinking|think|START_THINKING)\|>",
          r"<\|(?:end_of_thought|/thinking|/think|END_THINKING)\|>"),
-        (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
+        (r"(?:<\|start\|>\w+)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
     )
 )  # fmt: skip
 

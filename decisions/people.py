@@ -92,6 +92,23 @@ def resume(state: RunState, op: str, node: str | None = None) -> Append:
     return _append(state, op, ByVersion(state.version), (RunResumed(target=node),))
 
 
+def redrive(state: RunState, op: str) -> Append:
+    """
+    Wake what is parked in a run, and nothing else.
+
+    Raises:
+        InvalidInput: nothing is parked there.
+    """
+    parked = [
+        one.id for one in state.nodes.values() if (one.status, one.reason) == ("paused", "parked")
+    ]
+    whole = (state.status, state.reason) == ("paused", "parked")
+    if not parked and not whole:
+        raise InvalidInput(f"run {state.run!r} is {state.status}: nothing is parked there")
+    facts = tuple(RunResumed(target=node) for node in parked) or (RunResumed(),)
+    return _append(state, op, ByVersion(state.version), facts)
+
+
 def reconcile(
     state: RunState,
     op: str,

@@ -60,6 +60,14 @@ class Keys:
         return f"{self._at}:cp:{projection}"
 
 
+def workers_keys() -> tuple[str, str]:
+    """
+    sorted set: worker → server milliseconds until which it counts as alive; hash: worker → its card
+    """
+    at = f"{PREFIX}:{{workers}}"
+    return f"{at}:alive", f"{at}:cards"
+
+
 def queue_key(queue: str, priority: int) -> str:
     """
     list: messages of a Dramatiq queue, one list a priority; not tied to a partition, and all of

@@ -60,6 +60,7 @@ class MemoryEventStore:
         self._tasks: dict[str, MemoryTask] = {}
         self._feeds: list[list[FeedEntry]] = [[] for _ in range(partitions)]
         self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
+        self._workers: dict[str, tuple[int, bytes]] = {}
         self._changed = Condition()
 
     # --- append ----------------------------------------------------------------------------------
@@ -316,6 +317,19 @@ class MemoryEventStore:
                 return False
             self._rows[projection, partition] = (checkpoint, {**stored, **rows})
             return True
+
+    def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
+        """See `EventStore.announce`."""
+        with self._changed:
+            self._workers[worker] = (self._now_ms() + ttl_ms, card)
+            return self.workers()
+
+    def workers(self) -> dict[str, bytes]:
+        """See `EventStore.workers`."""
+        with self._changed:
+            now_ms = self._now_ms()
+            self._workers = {of: one for of, one in self._workers.items() if one[0] > now_ms}
+            return {worker: card for worker, (_, card) in self._workers.items()}
 
     def check(self) -> list[str]:
         """See `EventStore.check`."""

@@ -293,6 +293,17 @@ class EventStore(Protocol):
         """Set rows and checkpoint together, if the checkpoint still is `expected`."""
         ...
 
+    def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
+        """
+        Say that a worker lives for `ttl_ms` from now (0: it ends), and get the cards of all that
+        live, by worker. Whoever has not said so in time is forgotten.
+        """
+        ...
+
+    def workers(self) -> dict[str, bytes]:
+        """The cards of all workers that live, by worker."""
+        ...
+
     def check(self) -> list[str]:
         """
         What a person should know about how the server is set up (no append-only file, …).

@@ -5,13 +5,27 @@ Fixtures for all tests: a real server for each test process, and a log on it for
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mulligan.client import Client
 from mulligan.errors import EnvironmentUnfit
+from mulligan.events.envelope import Envelope
+from mulligan.events.keys import Keys
+from mulligan.events.redis_connection import connect
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.projections.state import RunState
+from mulligan.settings import Settings
+from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
+from mulligan.testing.waiting import until
+from mulligan.testing.worker import WorkerProcess
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +53,128 @@ def store(server: ValkeyServer) -> Iterator[RedisEventStore]:
     store = RedisEventStore(server.url)
     yield store
     store.close()
+
+
+PROBE = Path(__file__).parent / "projects" / "probe"
+
+
+class Probe:
+    """
+    The workflow `projects/probe` on a real server, with its model; workers are the test's to start.
+    """
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.record = folder / "record.txt"
+        self.record.touch()
+        self.model = ScriptedModel({"turns": self._turns()}).start()
+        self.client = Client(Settings(redis_url=url, data_dir=folder, api_base=self.model.url))
+        self._workers: list[WorkerProcess] = []
+
+    def worker(self, crash_at: str = "", **options: Any) -> WorkerProcess:
+        """Start a worker; it ends with the test."""
+        worker = WorkerProcess(self.url, api_base=self.model.url, crash_at=crash_at, **options)
+        self._workers.append(worker)
+        worker.start()
+        return worker
+
+    def enqueue(self, run_id: str | None = None, record: Path | None = None) -> str:
+        """Ask for a run."""
+        given = {"name": "probe", "record": str(record or self.record)}
+        return self.client.enqueue(str(PROBE / "probe.yaml"), given, run_id=run_id)
+
+    def wait(self, run: str, timeout_s: float = 30.0) -> RunState:
+        """The run's state once it has ended or is paused."""
+        return self.client.wait(run, timeout_s=timeout_s)
+
+    def until(self, run: str, condition: Callable[[RunState], object]) -> RunState:
+        """The run's state once `condition` holds of it."""
+        until(lambda: condition(self.client.status(run)), 30.0, lambda: self.stuck(run))
+        return self.client.status(run)
+
+    def events(self, run: str) -> list[Envelope]:
+        """The run's history."""
+        return list(self.client.events(run))
+
+    def types(self, run: str) -> list[str]:
+        """The tags of the run's history."""
+        return [event.type for event in self.events(run)]
+
+    def done(self) -> Counter[str]:
+        """How often each tool and function really ran."""
+        return Counter(line.partition(" ")[0] for line in self.record.read_text().splitlines())
+
+    def cli(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """A command of ours against the same server."""
+        return mulligan(*arguments, MULLIGAN_REDIS_URL=self.url, **options)
+
+    def stuck(self, run: str) -> str:
+        """Where a run stands, for the message of a failed assertion."""
+        keys = Keys(0)
+        with connect(self.url) as client:
+            tasks = {"due": client.zrange(keys.due, 0, -1, withscores=True), "at": client.time()}
+            records = client.hgetall(keys.tasks)
+        return f"{self.types(run)}\n{tasks}\n{records}\n{self.told()}"
+
+    def told(self) -> str:
+        """What workers have logged, for the message of a failed assertion."""
+        return "\n".join(worker.log() for worker in self._workers)
+
+    def close(self) -> None:
+        """End all that was started."""
+        for worker in self._workers:
+            worker.close()
+        self.client.close()
+        self.model.stop()
+
+    def _turns(self) -> list[dict[str, Any]]:
+        """What the model says, told apart by tool rounds, so that any request may come again."""
+        given = {"record": str(self.record)}
+        helper = {"subagent": "helper", "input": "which?"}
+        return [
+            self.turn(0, tool_calls=[call("look", given), call("put", given)]),
+            self.turn(1, tool_calls=[call("send", given)]),
+            self.turn(2, tool_calls=[call("call_subagent", helper)]),
+            self.turn(3, json={"found": 1}),
+            self.turn(0, "gather.3.1", json={"advice": "this one"}),
+        ]
+
+    def turn(self, rounds: int, invocation: str = "gather", **said: Any) -> dict[str, Any]:
+        """A turn of the script that may be played any number of times."""
+        return {"match": {"invocation": invocation, "rounds": rounds}, "times": "always", **said}
+
+
+def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A tool call of a script."""
+    return {"name": name, "arguments": arguments}
+
+
+def mulligan(
+    *arguments: str, folder: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours to its end."""
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("MULLIGAN_")}
+    return subprocess.run(
+        [sys.executable, "-m", "mulligan.cli", *arguments],
+        env=environment | variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+
+
+@pytest.fixture
+def command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a command of ours to its end, in a folder and with variables of the environment."""
+    return mulligan
+
+
+@pytest.fixture
+def probe(server: ValkeyServer, tmp_path: Path) -> Iterator[Probe]:
+    """The probing workflow on an empty database, without a worker yet."""
+    with server.client() as client:
+        client.flushall()
+    probe = Probe(server.url, tmp_path)
+    yield probe
+    probe.close()
