@@ -112,7 +112,8 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ModelFailed: lambda f: f"{f.request_id} failed{_cause(f.cause)}",
     facts.ModelInterrupted: lambda f: f"{f.request_id}: its worker was lost before it was answered",
     facts.AllowanceReserved: lambda f: (
-        f"attempt {f.next_attempt} follows: {f.reason} ({f.used} of {f.limit} used){_cause(f.cause)}"
+        f"attempt {f.next_attempt} follows: {f.reason} ({f.used} of {f.limit} used)"
+        f"{_cause(f.cause)}"
     ),
     facts.AllowanceRefunded: lambda f: f"{f.count} given back, {f.used} used",
     facts.AllowanceExhausted: lambda f: f"automatic recovery ends: {f.reason}{_cause(f.cause)}",

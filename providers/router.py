@@ -27,7 +27,8 @@ class ModelRouter:
     """
     Asks `scripted/<name>` directly and everything else through litellm (imported by the first
     request that needs it). `api_base` is where a model of `OWN_SERVERS` is asked whose request has
-    none of its own: a key of any other provider is not sent there. `keys` looks up the value of a key by the name of its variable.
+    none of its own: a key of any other provider is not sent there. `keys` looks up the value of a
+    key by the name of its variable.
     """
 
     def __init__(

@@ -36,7 +36,11 @@ def plan_of(
     (`context_window`, `max_output_tokens`, `deadline_ms`, `backoff_ms`).
     """
     defaults = {"backoff_ms": 500, "backoff_max_ms": 30_000}
-    settings = SettingsPlan(recovery_limit=2, output_repair_strict=False, **(defaults | limits))
+    settings = SettingsPlan(
+        recovery_limit=2,
+        output_repair_strict=False,
+        **(defaults | limits),  # type: ignore[arg-type]
+    )
     return Plan(
         name="flow",
         version=1,

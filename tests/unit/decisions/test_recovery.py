@@ -685,6 +685,22 @@ def test_rec27_nothing_is_reserved_after_a_cancellation() -> None:
     assert (0, 0) == (recovery(given).used, recovery(given, "a.1.1").used)
 
 
+@pytest.mark.parametrize("ended", ["paused", "cancelled"])
+def test_rec8_rec27_what_comes_late_draws_on_nothing(ended: str) -> None:
+    given = begun(recovery_limit=0 if ended == "paused" else 2)
+    if ended == "paused":
+        hear(given, answer(finish_reason="stop"))
+    else:
+        given.happened(RunCancelRequested()).then()
+    before = given.state.invocations["a"]
+
+    late = AllowanceReserved(invocation="a", reason="eof", next_attempt=2, used=1, limit=2)
+    given.happened(late, "a", 1)
+
+    assert before == given.state.invocations["a"]
+    assert ended == recovery(given).phase
+
+
 def test_rec27_a_cancellation_ends_a_wait() -> None:
     given = begun()
     hear(given, broken())
