@@ -10,16 +10,27 @@ from mulligan.errors import MulliganError
 
 if TYPE_CHECKING:
     from mulligan.app import App
+    from mulligan.async_client import AsyncClient
     from mulligan.client import Client
     from mulligan.completion.check import check_output
     from mulligan.schemas.builder import Workflow
     from mulligan.tools.registry import tool
 
-__all__ = ["App", "Client", "MulliganError", "Workflow", "__version__", "check_output", "tool"]
+__all__ = [
+    "App",
+    "AsyncClient",
+    "Client",
+    "MulliganError",
+    "Workflow",
+    "__version__",
+    "check_output",
+    "tool",
+]
 
 # Loaded on first use: code that only reads events must not pay for validators or servers.
 _LAZY = {
     "App": "mulligan.app",
+    "AsyncClient": "mulligan.async_client",
     "Client": "mulligan.client",
     "Workflow": "mulligan.schemas.builder",
     "check_output": "mulligan.completion.check",
