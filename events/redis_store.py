@@ -27,7 +27,13 @@ from mulligan.events.redis_append import (
     stored_envelope,
     stored_row,
 )
-from mulligan.events.redis_connection import answers, check_client, connect, place_of
+from mulligan.events.redis_connection import (
+    answers,
+    check_client,
+    connect,
+    disconnect_idle,
+    place_of,
+)
 from mulligan.events.redis_feed import RedisFeed
 from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_scripts import Scripts
@@ -53,8 +59,8 @@ class RedisEventStore(RedisFeed):
     The `EventStore` on a Redis (7.0 or newer) or Valkey server.
 
     Args:
-        server: a URL (`redis://`, `rediss://`, `unix:///path?db=0`), or a client of your own whose
-            own retries are off. A client stays open after `close`.
+        server: a URL (`redis://`, `rediss://`, `unix:///path?db=0`, `redis+cluster://`), or a
+            client of your own whose own retries are off. A client stays open after `close`.
         partitions: how many partitions a server that has none yet shall have (1 if not given); an
             error if it has another number: runs would be looked for in the wrong place.
         script_heads: off only for imitations that can't read the first line of a script.
@@ -260,8 +266,7 @@ class RedisEventStore(RedisFeed):
         """See `EventStore.close`; readers that wait return within a second."""
         self._streams.close()
         if self._owns_client:
-            # Not those in use: a socket closed under a reader fails in ways that no one can name.
-            self._client.connection_pool.disconnect(inuse_connections=False)
+            disconnect_idle(self._client)
 
     def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
         cursor = 0

@@ -51,7 +51,7 @@ class Client:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load_settings()
         url = self.settings.redis_url or ensure_server(self.settings.data_dir)
-        self.store: EventStore = RedisEventStore(url)
+        self.store: EventStore = RedisEventStore(url, partitions=self.settings.partitions)
         self.store.check()
         self._url = url
 

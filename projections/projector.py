@@ -73,7 +73,7 @@ class Projector:
     def catch_up(self, wait_ms: int = 0) -> int:
         """
         Take in what is new and return how many feed entries that was. With `wait_ms`, wait so long
-        for the first where there is only one partition. What fell behind a trim is rebuilt.
+        for something to come, a partition after another. What fell behind a trim is rebuilt.
         """
         count = 0
         partitions = self._store.partitions()
@@ -81,7 +81,7 @@ class Projector:
         self._rounds += 1
         for partition in range(partitions):
             for rows in STORED:
-                wait = wait_ms if partitions == 1 and rows is STORED[0] else 0
+                wait = wait_ms // partitions if rows is STORED[0] else 0
                 if present:
                     self._say_present(rows, partition)
                 count += self._caught_up(rows, partition, wait)

@@ -21,7 +21,7 @@ from mulligan.actors.reconciler import WINDOW
 from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, MulliganError, StoreUnavailable
-from mulligan.events.redis_connection import answers, connect, place_of
+from mulligan.events.redis_connection import answers, connect, place_of, servers_of
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import EventStore
 from mulligan.projections.projector import LAG_LOOK, STORED, lag
@@ -116,9 +116,11 @@ def _server(url: str) -> Iterator[Finding]:
         client = connect(url)
         store = RedisEventStore(client)
         warnings = store.check()
-        yield good("server", f"{_what(client)} at {place_of(client)}, keeps what it is told")
+        yield good(
+            "server", f"{_what(servers_of(client)[0])} at {place_of(client)}, keeps what it is told"
+        )
         yield from (note("persistence", warning) for warning in warnings)
-        yield _memory(client)
+        yield from map(_memory, servers_of(client))
     except StoreUnavailable as error:
         yield bad("server", str(error), "start it, or name another with MULLIGAN_REDIS_URL")
     except MulliganError as error:

@@ -16,6 +16,14 @@ from mulligan.events.store import EventStore
 
 WAIT_MS = 1_000
 
+TURN_MS = 50
+"""A turn through several partitions with nothing new; so late an event is shown at most."""
+
+
+def _wait_ms(partitions: int) -> int:
+    """How long to wait at one partition: where there are others, not longer than a turn allows."""
+    return WAIT_MS if partitions == 1 else max(TURN_MS // partitions, 1)
+
 
 class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True):
     """
@@ -68,7 +76,7 @@ def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Enve
     while True:
         moved = False
         for partition, after in places.items():
-            wait_ms = WAIT_MS if follow and len(places) == 1 else 0
+            wait_ms = _wait_ms(len(places)) if follow else 0
             try:
                 entries = store.feed(partition, after, wait_ms=wait_ms)
             except FeedTrimmed as gap:
