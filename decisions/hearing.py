@@ -89,7 +89,7 @@ def _send_again(
         retry_after_ms=failure.retry_after_ms,
         left_ms=left_ms(state, invocation, context.now_ms),
     )
-    if delay_ms is None:
+    if delay_ms is None and invocation.recovery.used < invocation.recovery.limit:
         return fail(invocation, (failed,), TOO_LATE)
     attempt = FailedAttempt(
         reason="transport", cause=failure.cause, request_id=request_id, delay_ms=delay_ms

@@ -634,6 +634,14 @@ def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
     assert "deadline_exceeded" == of(decision, NodeFailed).code
 
 
+def test_rec5_without_an_allowance_the_original_cause_stands_whatever_the_deadline() -> None:
+    given = begun(timeout_ms=10_000, recovery_limit=0)
+
+    decision = hear(given, broken(retry_after_ms=10_000))
+
+    assert 503 == of(decision, AllowanceExhausted).cause.status
+
+
 def test_rec18_a_caller_waits_for_its_agent_no_longer_than_its_time() -> None:
     given = begun(timeout_ms=10_000)
     decision = hear(given, answer(call("call_subagent", subagent="checker", input=1)))
