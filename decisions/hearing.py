@@ -156,7 +156,7 @@ def _again(
     cause = Cause(kind=failed.reason, message=failed.message)
     most = _whole_capacity(state, invocation) if failed.reason == "length" else None
     if most is not None:
-        message = f"{failed.message}, {most} tokens, which is all that the model has, again"
+        message = f"{failed.message} again, and its {most} tokens are all that the model has"
         cause = Cause(kind="length", message=message)
     return _recover(
         invocation,

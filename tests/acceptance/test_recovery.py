@@ -501,6 +501,59 @@ def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
     assert (mode == "prompt") == ('"integer"' in first["messages"][0]["content"])
 
 
+def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Any, house: House) -> None:
+    house.forget()
+    long = [
+        {
+            "tool_calls": [{"name": "look", "arguments": {"q": f"{n}" + "t" * 3_000}}],
+            "usage": None,
+        }
+        for n in range(4)
+    ]
+    limits = {"context_window": 8_000, "max_output_tokens": 500}
+    with playing(*long, GOOD) as model:
+        ended = entry(house, model, tools=[1], limits=limits)
+
+        hold(model, ended)
+        last = [m["content"] for m in model.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert "completed" == ended.status
+    assert "sha256" in last[0]
+    assert len(last[0]) < 500
+    assert len(last[-1]) > 3_000
+    assert "agent.4.1" not in {c for f in ended.of(facts.HistoryCompacted) for c in f.call_ids}
+    assert 4 == len(house.looked)
+
+
+def test_rec20_what_can_not_fit_is_not_sent(entry: Any, house: House) -> None:
+    with playing(GOOD) as model:
+        ended = entry(house, model, limits={"context_window": 300, "max_output_tokens": 100})
+
+        hold(model, ended)
+        assert [] == model.requests
+    assert ("paused", "context_exceeded") == (ended.status, ended.reason)
+
+
+def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length(
+    entry: Any, house: House
+) -> None:
+    cut = {**GOOD, "finish_reason": "length"}
+    limits = {"context_window": 8_000, "max_output_tokens": 500}
+    with playing(cut, cut, GOOD) as model:
+        ended = entry(house, model, limits=limits, recovery_limit=5)
+
+        hold(model, ended)
+        assert 2 == len(model.requests)
+    assert ("paused", "exhausted", "length") == (ended.status, ended.reason, ended.code)
+
+
+def test_rec21_what_was_not_reported_is_unknown(entry: Any, house: House) -> None:
+    with playing({**GOOD, "usage": None}) as model:
+        ended = entry(house, model)
+
+        hold(model, ended)
+    assert ended.of(facts.ModelAnswered)[0].usage is None
+
+
 # --- Cancellation --------------------------------------------------------------------------------
 
 

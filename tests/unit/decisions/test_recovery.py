@@ -503,7 +503,7 @@ def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length() -> N
 
     exhausted = of(second, AllowanceExhausted)
     assert ("length", "length") == (exhausted.reason, exhausted.cause.kind)
-    assert "1000 tokens" in exhausted.cause.message
+    assert "its 1000 tokens are all" in exhausted.cause.message
     assert 1 == recovery(given).used
 
 
