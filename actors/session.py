@@ -18,6 +18,7 @@ from mulligan.decisions.reactions import reactions
 from mulligan.errors import (
     AppendRefused,
     CodeMissing,
+    EventUnreadable,
     InboxMoved,
     MulliganError,
     RunUnknown,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 ELSEWHERE_MS = 1_000
 """How long a task stays away whose code is not here; another worker may take it then."""
+UNREADABLE_AGAIN_MS = 5_000
+"""How soon a run that this code is too old for is offered to workers again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -104,6 +107,11 @@ class Session:
             _log.warning("task_left", reason=type(error).__name__)
         except CodeMissing as missing:
             self._leave_to_others(missing)
+        except (
+            EventUnreadable
+        ) as error:  # written by a newer version of the code, for whose workers
+            _log.error("task_left", reason=str(error))
+            self._leave_for(UNREADABLE_AGAIN_MS)
         except Exception as error:  # what no decision names parks the run instead of looping
             _log.exception("task_parked")
             self._park(_named(error))
@@ -122,6 +130,8 @@ class Session:
                 if not self.lease.may_start():
                     return
                 outcome = perform(self, decision.effect)
+                if outcome is None:
+                    return
         if decision is not None and decision.phase == "closed":
             self.runtime.cache.forget(self.run)
 
@@ -129,9 +139,16 @@ class Session:
         """Let another worker have the task, as long as one that lives may carry the code."""
         if self.runtime.roster.others_may_carry(missing.code):
             _log.info("left_to_others", code=missing.code)
-            self._release((), Move(self.task, "timer", ELSEWHERE_MS))
+            self._leave_for(ELSEWHERE_MS)
         else:
             self._park(_named(missing))
+
+    def _leave_for(self, delay_ms: int) -> None:
+        """Let go of the task; it is offered again after a while."""
+        try:
+            self._release((), Move(self.task, "timer", delay_ms))
+        except (StoreUnavailable, StoreFull) as error:
+            _log.warning("not_released", reason=type(error).__name__)
 
     def _park(self, detail: str) -> None:
         """Append the parking event and wait for an operator; silently if the task is lost."""

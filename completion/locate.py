@@ -15,11 +15,8 @@ import msgspec
 from mulligan.completion.decode import MAX_DEPTH, Unusable
 from mulligan.completion.respell import spell_word
 from mulligan.completion.scan import MAX_SCAN_DEPTH, Group, group_at
-from mulligan.completion.unwrap import BLANKS, REASONING, Open
+from mulligan.completion.unwrap import BLANKS, CODE, EXAMPLE, NEAR, REASONING, Open
 from mulligan.completion.verdict import Step
-
-NEAR = 200
-"""So many characters before and after the candidate are its near surroundings."""
 
 MAX_GROUPS = 1_000
 """More brackets than these at the top level are no answer with prose around it."""
@@ -61,19 +58,11 @@ _LAST_MARK = re.compile(
 )
 _WHOLE_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ANNOUNCING = (":", "=", "(", ",", "{", "[")
-_ONE_WORD = re.compile(r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$.-]*")
+_ONE_WORD = re.compile(
+    r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$]*(?:[.-][\w$]+)*"
+)
 _PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
-_EXAMPLE = re.compile(
-    r"\b(?:examples?|e\.g\.|for instance|samples?|drafts?|placeholders?|template|attempt"
-    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*[:\n`]*\s*[\w`]*\s*\Z",
-    re.IGNORECASE,
-)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
-_CODE = re.compile(
-    r"\s*(?://[^\n]*\n\s*|#[^\n]*\n\s*)*"
-    r"(?:(?:const|let|var|return)\s+)?(?:[A-Za-z_$][\w$.]*(?:\s*:\s*[\w\[\], .]+)?\s*=\s*)?"
-    r"(?:[A-Za-z_$][\w$.]*\(\s*)*\s*"
-)
 
 
 def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open | Unusable:
@@ -174,13 +163,13 @@ def _with_surroundings(
 
 
 def _without(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
-    """The text between two places, with a blank for each bracket that is prose."""
+    """The text between two places, with `()` for each bracket that is prose."""
     pieces = []
     for cut_start, cut_end in cuts:
         if start <= cut_start < end:
             pieces.append(text[start:cut_start])
             start = cut_end
-    return " ".join([*pieces, text[start:end]])
+    return "()".join([*pieces, text[start:end]])
 
 
 def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusable | None:
@@ -202,7 +191,7 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
         return Open("tag")
     if tail.endswith(_ANNOUNCING):
         return Open("sentence")
-    if _EXAMPLE.search(near):
+    if EXAMPLE.search(near):
         return _EXAMPLE_ONLY
     return _FRAGMENT if _is_fragment(head, tail) else None
 
@@ -217,7 +206,7 @@ def _is_fragment(head: str, tail: str) -> bool:
     marks = head.split("```")
     inside_fence = len(marks) % 2 == 0
     code = marks[-1].partition("\n")[2] if "\n" in marks[-1] else ""
-    return inside_fence and _CODE.fullmatch(code) is None
+    return inside_fence and CODE.fullmatch(code) is None
 
 
 def _unclosed_tag(head: str, tail: str) -> bool:

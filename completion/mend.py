@@ -41,6 +41,7 @@ _ESCAPES = Unusable("ambiguous_escape", "backslashes stand for themselves and fo
 _NOT_CONSERVED = Unusable("malformed", "no reading keeps all that the text says and adds nothing")
 
 _PYTHON = re.compile(r"'|\b(?:True|False|None)\b|\(")
+_NO_ESCAPE = re.compile(r"\\[^'\"abfnrtvxuUN0-7]")  # Python warns of it
 _NOT_PYTHON = re.compile(r"[A-Za-z_]\w*\s*\(|//|\*\*|@|\blambda\b|\bfor\b|\bif\b")
 
 
@@ -74,7 +75,9 @@ def _respelled(text: str, group: Group) -> Mended | Unusable | None:
 
 def _python(text: str, group: Group) -> Mended | None:
     """Python's own reading of what looks like Python."""
-    if not _PYTHON.search(text) or _NOT_PYTHON.search(_outside_strings(text, group)):
+    if not _PYTHON.search(text) or _NO_ESCAPE.search(text.replace("\\\\", "")):
+        return None
+    if _NOT_PYTHON.search(_outside_strings(text, group)):
         return None
     try:
         return Mended(ast.literal_eval(text), Step("python_literal"))

@@ -48,7 +48,7 @@ class Keys:
         return f"{self._at}:b:{run}:{digest}"
 
     def snapshot(self, run: str) -> str:
-        """string: the run's folded state at a version"""
+        """hash: a version of the run, and its folded state then"""
         return f"{self._at}:snap:{run}"
 
     def rows(self, projection: str) -> str:

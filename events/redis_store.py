@@ -215,6 +215,24 @@ class RedisEventStore:
             raise EventUnreadable(f"run {run!r}: the payload {digest} {found}")
         return data
 
+    def snapshot(self, run: str) -> bytes | None:
+        """See `EventStore.snapshot`."""
+        with answers(self._place):
+            return cast("bytes | None", self._client.hget(self._keys(run).snapshot(run), "d"))
+
+    def keep_snapshot(
+        self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
+    ) -> bool:
+        """See `EventStore.keep_snapshot`."""
+        keys = self._keys(run)
+        with answers(self._place):
+            reply = self._scripts.call(
+                "keep_snapshot",
+                [keys.runs, keys.snapshot(run)],
+                [run, version, gap_events, ttl_ms, data],
+            )
+        return bool(reply)
+
     # --- Following all runs ----------------------------------------------------------------------
 
     def feed(
