@@ -36,7 +36,7 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
     if app is not None:
         import_code(app, (".",))
     url = settings.redis_url or ensure_server(settings.data_dir)
-    store = RedisEventStore(url)
+    store = RedisEventStore(url, partitions=settings.partitions)
     store.check()
 
     def key(name: str) -> str | None:

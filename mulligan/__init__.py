@@ -10,6 +10,7 @@ from mulligan.errors import MulliganError
 
 if TYPE_CHECKING:
     from mulligan.app import App
+    from mulligan.async_client import AsyncClient
     from mulligan.client import Client
     from mulligan.completion.check import check_output
     from mulligan.schemas.builder import Workflow
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "App",
+    "AsyncClient",
     "Client",
     "MulliganError",
     "Workflow",
@@ -31,6 +33,7 @@ __all__ = [
 # Loaded on first use: code that only reads events must not pay for validators or servers.
 _LAZY = {
     "App": "mulligan.app",
+    "AsyncClient": "mulligan.async_client",
     "Client": "mulligan.client",
     "Workflow": "mulligan.schemas.builder",
     "ainvoke": "mulligan.single_call",

@@ -22,6 +22,7 @@ Every error that mulligan raises.
     ├── RunFailed                    a result was asked for, and the run has none
     ├── InvocationFailed             a single agent's call ended without an output
     ├── WaitTimedOut                 what was waited for has not happened yet
+    ├── FeedTrimmed                  what a reader of the feed has not read yet is gone from it
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
 
@@ -40,6 +41,7 @@ __all__ = [
     "EnvironmentUnfit",
     "EventUnreadable",
     "ExpressionFailed",
+    "FeedTrimmed",
     "InboxMoved",
     "InvalidInput",
     "InvocationFailed",
@@ -127,6 +129,22 @@ class StoreUnavailable(EnvironmentUnfit):
 
 class StoreFull(EnvironmentUnfit):
     """The server has no memory for new work; nothing was written."""
+
+
+class FeedTrimmed(MulliganError):
+    """
+    References after `after` were trimmed off a partition's feed before they were read here. What is
+    left begins after `trimmed`; the runs they referred to are all there.
+    """
+
+    def __init__(self, partition: int, after: str, trimmed: str) -> None:
+        self.partition = partition
+        self.after = after
+        self.trimmed = trimmed
+        super().__init__(
+            f"partition {partition}: the feed was trimmed from {after} to {trimmed}; "
+            "`mulligan rebuild` makes rows from the runs themselves"
+        )
 
 
 class RunFailed(MulliganError):

@@ -21,8 +21,9 @@ from mulligan.errors import EnvironmentUnfit, InvalidInput
 PREFIX = "MULLIGAN_"
 ENV_FILE = ".env"
 
-STORE_SCHEMES = ("redis", "rediss", "unix")
-BROKER_SCHEMES = (*STORE_SCHEMES, "amqp", "amqps", "stub")
+SERVER_SCHEMES = ("redis", "rediss", "unix")
+STORE_SCHEMES = (*SERVER_SCHEMES, "redis+cluster", "rediss+cluster")
+BROKER_SCHEMES = (*SERVER_SCHEMES, "amqp", "amqps", "stub")
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -69,6 +70,10 @@ class Settings(BaseSettings):
     )
     broker_url: Annotated[str, _url_of(*BROKER_SCHEMES)] | None = Field(
         None, repr=False, description="a URL that starts with redis, rediss, unix, amqp or amqps"
+    )
+    partitions: Annotated[PositiveInt, Field(le=1_024)] | None = Field(
+        None,
+        description="a whole number from 1 to 1024, which a server keeps from its first use on",
     )
     model: str | None = Field(None, description="the name of a model, such as openai/some-model")
     api_base: Annotated[str, _url_of("http", "https")] | None = Field(
