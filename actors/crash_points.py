@@ -105,7 +105,8 @@ def _act(action: Action, point: str) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # Sent to the process, it may reach another thread first, and this one would run on.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         case "exit":
             os._exit(EXIT_CODE)
         case "raise":

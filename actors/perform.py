@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+import structlog
+
 from mulligan.actors.crash_points import reach
 from mulligan.decisions.decision import (
     AskModel,
@@ -21,7 +23,7 @@ from mulligan.decisions.decision import (
     RunTool,
     ToolOutcome,
 )
-from mulligan.events.facts import Cause
+from mulligan.events.facts import Cause, EffectClass
 from mulligan.events.payload import Payload
 from mulligan.providers.port import Cancellation
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS
@@ -33,9 +35,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_log = structlog.get_logger(__name__)
 
-def perform(session: Session, effect: Effect) -> Outcome:
-    """Do it, and say what came of it: a failure of what was done is an outcome, not an error."""
+
+def perform(session: Session, effect: Effect) -> Outcome | None:
+    """
+    Do it, and say what came of it: a failure of what was done is an outcome, not an error. None:
+    it is a `write`, and the lease was lost before it began.
+    """
     match effect:
         case AskModel():
             return _ask(session, effect)
@@ -56,10 +63,12 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     return ModelOutcome(effect.prepared.request.request_id, result)
 
 
-def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
+def _run_tool(session: Session, effect: RunTool) -> ToolOutcome | None:
     tool = session.code_of(effect)
     timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
     reach("tool.before")
+    if not _may_begin(session, effect.spec.effect):
+        return None
     started_s = time.monotonic()
     result = _within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
     duration_ms = int((time.monotonic() - started_s) * 1000)
@@ -74,14 +83,27 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     )
 
 
-def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
+def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | None:
     function = session.code_of(effect)
     reach("function.before")
+    if not _may_begin(session, effect.plan.effect):
+        return None
     result = _within(effect.plan.timeout_ms, partial(call_function, function, effect.arguments))
     reach("function.after")
     error = _error(result, effect.plan.timeout_ms)
     output = Payload.of(result.value) if result is not None and error is None else None
     return FunctionOutcome(node=effect.node, output=output, error=error)
+
+
+def _may_begin(session: Session, effect: EffectClass) -> bool:
+    """
+    Whether it may run here. Before a `write` the server is asked: a worker that slept through its
+    lease must not wake up and write, since others have called its outcome unknown by then.
+    """
+    if effect != "write" or session.runtime.leases.renew(session.lease):
+        return True
+    _log.warning("lease_lost_before_write")
+    return False
 
 
 def _error(result: ToolResult | None, timeout_ms: int | None) -> Cause | None:

@@ -15,13 +15,23 @@ from mulligan.actors.transact import mint, repeat, transact
 from mulligan.decisions.decision import Effect, Outcome
 from mulligan.decisions.parking import parked
 from mulligan.decisions.reactions import reactions
-from mulligan.errors import AppendRefused, MulliganError, RunUnknown, StoreFull, StoreUnavailable
+from mulligan.errors import (
+    AppendRefused,
+    EventUnreadable,
+    MulliganError,
+    RunUnknown,
+    StoreFull,
+    StoreUnavailable,
+)
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
 from mulligan.events.tasks import parse_task
 
 if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
     from mulligan.actors.runtime import Runtime
+
+UNREADABLE_AGAIN_MS = 5_000
+"""How soon a run that this code is too old for is offered to workers again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -90,6 +100,9 @@ class Session:
                 self._loop()
         except (StoreUnavailable, StoreFull) as error:
             _log.warning("task_left", reason=type(error).__name__)
+        except EventUnreadable as error:
+            _log.error("task_left", reason=str(error))
+            self._leave_to_others()
         except Exception as error:  # what no decision names parks the run instead of looping
             _log.exception("task_parked")
             self._park(_named(error))
@@ -108,8 +121,24 @@ class Session:
                 if not self.lease.may_start():
                     return
                 outcome = perform(self, decision.effect)
+                if outcome is None:
+                    return
         if decision is not None and decision.phase == "closed":
             self.runtime.cache.forget(self.run)
+
+    def _leave_to_others(self) -> None:
+        """
+        Let go of a task whose run this version of the code can't read, for a newer worker to take.
+        It comes back after a while, in case there is none yet.
+        """
+        writer = ByTask(self.task, self.token, self.previous_op, self.inbox)
+        later = Move(self.task, "timer", UNREADABLE_AGAIN_MS)
+        try:
+            self.runtime.store.append(
+                Append(run=self.run, op=mint(), writer=writer, events=(), moves=(later,))
+            )
+        except (AppendRefused, StoreUnavailable, StoreFull) as refused:
+            _log.warning("not_released", reason=type(refused).__name__)
 
     def _park(self, detail: str) -> None:
         """Append the parking event and wait for an operator; silently if the task is lost."""

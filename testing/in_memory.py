@@ -132,6 +132,9 @@ class _Unlosable:
     def may_start(self) -> bool:
         return True
 
+    def renew(self, lease: _Unlosable) -> bool:
+        return True
+
     def on_stop(self, callback: Callable[[], None]) -> None:
         pass
 

@@ -14,6 +14,8 @@ import pytest
 
 from mulligan.actors.crash_points import EXIT_CODE, POINTS, CrashPointReached, arm, reach
 from mulligan.errors import InvalidInput
+from mulligan.testing.waiting import until
+from mulligan.testing.worker import process_state
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,6 +84,24 @@ def test_a_process_ends_as_it_was_told(action: str, code: int) -> None:
 
     assert ended.returncode == code
     assert ended.stdout == b""
+
+
+def test_a_process_stops_at_the_point_and_not_beyond() -> None:
+    """A signal to the process may reach another thread first; the one at the point must stop."""
+    program = (
+        "import os, threading\n"
+        "from mulligan.actors.crash_points import arm, reach\n"
+        "def arrive():\n"
+        "    reach('tool.after'); os.write(1, b'went on')\n"
+        "arm('tool.after:stop')\n"
+        "threading.Thread(target=arrive).start()\n"
+        "threading.Event().wait()\n"
+    )
+    for _ in range(8):
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+            until(lambda pid=process.pid: process_state(pid) == "T")
+            process.kill()
+            assert process.communicate()[0] == b""
 
 
 def test_every_point_that_the_code_reaches_is_known_and_reached() -> None:

@@ -1,0 +1,135 @@
+"""
+`mulligan run`: a workflow of three nodes with a condition, `for_each`, a tool and a subagent, over
+HTTP; what the model's server received is what the log says was sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from mulligan.events.facts import ModelRequested
+from mulligan.events.payload import canonical, digest_of
+from mulligan.projections.history import problems
+from mulligan.testing.waiting import until
+
+pytestmark = pytest.mark.server
+
+INPUT = ("--input", '{"topic": "tea"}')
+
+
+def sent(desk: Any, run: str) -> dict[str, list[str]]:
+    """By node, the digests of the requests that the log says were sent, in order."""
+    found = defaultdict(list)
+    for event in desk.client.events(run):
+        if isinstance(event.data, ModelRequested):
+            found[event.node].append(event.data.digest)
+    return found
+
+
+def received(desk: Any) -> dict[str, list[str]]:
+    """By node, the digests of the bodies that the server received, in order."""
+    found = defaultdict(list)
+    for request in desk.model.requests:
+        found[request.headers["x-mulligan-node"]].append(digest_of(canonical(request.body)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [("scripted/any", {}), ("openai/any", {"OPENAI_API_KEY": "no-key-at-all"})],
+    ids=["scripted", "litellm"],
+)
+def test_a_run_ends_with_its_output_and_what_was_sent_is_in_the_log(
+    desk: Any, model: str, key: dict[str, str]
+) -> None:
+    ended = desk.mulligan(
+        "run", "research.yaml", *INPUT, "--run-id", "one", "--model", model, **key
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == "green tea black tea", "only the output is on stdout"
+    assert desk.searches() == ["tea"]
+    assert len(desk.model.requests) == 6
+    assert {node: len(digests) for node, digests in received(desk).items()} == {
+        "collect": 4,
+        "part[0]": 1,
+        "part[1]": 1,
+    }
+    assert received(desk) == sent(desk, "one")
+    assert {request.body["model"] for request in desk.model.requests} == {"any"}, "REC-26"
+    assert problems(desk.client.events("one")) == []
+    assert "RunCompleted" in ended.stderr
+    assert "no-key-at-all" not in ended.stderr
+
+
+def test_for_programs_the_whole_run_is_one_line_of_json(desk: Any) -> None:
+    ended = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one", "--json")
+
+    shown = json.loads(ended.stdout)
+    assert ended.returncode == 0
+    assert shown["status"] == "completed"
+    assert shown["output"] == "green tea black tea"
+    assert shown["nodes"]["part[1]"]["status"] == "completed"
+
+
+def test_the_same_run_id_and_input_is_the_same_run(desk: Any) -> None:
+    first = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+    again = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert len(desk.model.requests) == 6, "nothing was asked a second time"
+
+
+def test_a_false_condition_skips_and_a_failing_function_fails_the_run(desk: Any) -> None:
+    """Exit code 1, the cause in words; the node that was skipped asked nothing."""
+    desk.model.play({"turns": desk.script(items=("green",))})
+
+    ended = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert "nothing to join" in ended.stderr
+    assert desk.client.status("one").nodes["part"].status == "skipped"
+    assert len(desk.model.requests) == 4
+
+
+def test_a_run_that_needs_a_person_pauses(desk: Any) -> None:
+    """Exit code 3, why, and what to do."""
+    desk.model.play({"turns": [{"text": "I would rather not."}], "on_exhausted": "repeat_last"})
+
+    ended = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+
+    assert ended.returncode == 3
+    assert ended.stdout == ""
+    assert "one is paused: exhausted" in ended.stderr
+    assert "mulligan resume one" in ended.stderr
+
+
+def test_a_run_that_somebody_cancels_ends_with_4(desk: Any) -> None:
+    desk.model.play({"turns": [{"json": {}, "delay_ms": 60_000}]})
+    running = subprocess.Popen(
+        [sys.executable, "-m", "mulligan.cli", "run", "research.yaml", *INPUT, "--run-id", "one"],
+        env=os.environ | desk.environment,
+        cwd=desk.folder,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        until(lambda: desk.model.requests, 30.0)
+
+        cancelled = desk.mulligan("cancel", "one")
+
+        assert cancelled.returncode == 0
+        assert running.wait(20) == 4
+        assert len(desk.model.requests) == 1
+        assert desk.model.requests[0].outcome == "disconnected"
+    finally:
+        running.kill()
+        running.communicate()
