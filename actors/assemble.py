@@ -39,4 +39,5 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         ModelRouter(key, api_base=settings.api_base),
         LeaseKeeper(store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms),
         lease_ms=settings.lease_ms,
+        app=app,
     )

@@ -192,10 +192,16 @@ class _ListConsumer(Consumer):
         self._broker = broker
         self._inlet = inlet
         self._queue = queue
+        self._prefetch = prefetch
         self._timeout_s = timeout_ms / 1_000
-        inlet.open(queue, prefetch)
+        self._opened = False
 
     def __next__(self) -> MessageProxy | None:
+        # Not before: a message may be handed out by another queue's consumer, and is acknowledged
+        # to this one, which Dramatiq does not know until `consume` has returned.
+        if not self._opened:
+            self._opened = True
+            self._inlet.open(self._queue, self._prefetch)
         message = self._inlet.next(self._timeout_s)
         return None if message is None else MessageProxy(message)
 

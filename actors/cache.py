@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from mulligan.actors import snapshots
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload import Payload
 from mulligan.events.store import Appended, EventStore
@@ -29,6 +30,7 @@ class Fold:
         self._store = store
         self._lock = threading.Lock()
         self._state = RunState(run=run)
+        self._kept_version = 0
 
     def branch(self) -> RunState:
         """The state as it is known here, to decide on."""
@@ -41,8 +43,10 @@ class Fold:
         return self._state.plan.code_path if self._state.plan is not None else ()
 
     def reach(self, version: int) -> None:
-        """Read what is missing up to `version`, if anything is."""
+        """Read what is missing up to `version`, if anything is; of a long run, from a snapshot."""
         with self._lock:
+            if self._state.version == 0 and version >= snapshots.EVERY_EVENTS:
+                self._begin_at_snapshot()
             if self._state.version < version:
                 self._read()
 
@@ -65,13 +69,24 @@ class Fold:
         known = self._state.version
         events = self._store.read(self.run, after=max(known - 1, 0))
         if known and (not events or events[0].id != self._state.last_event):
-            self._state = RunState(run=self.run)
+            self._state, self._kept_version = RunState(run=self.run), 0
             events = self._store.read(self.run)
         self._evolve(event for event in events if event.version > self._state.version)
+
+    def _begin_at_snapshot(self) -> None:
+        state = snapshots.load(self._store, self.run)
+        if state is not None:
+            self._state = state
+            self._kept_version = state.version
+            self._read()
 
     def _evolve(self, events: Iterable[Envelope]) -> None:
         for event in events:
             evolve(self._state, event)
+        if self._state.version - self._kept_version >= snapshots.EVERY_EVENTS:
+            self._kept_version = self._state.version
+            if not self._state.ended:
+                snapshots.keep(self._store, self._state)
 
 
 class RunCache:

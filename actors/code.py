@@ -4,6 +4,7 @@ The code that plans name, as this process carries it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mulligan.decisions.decision import AskModel, CallFunction, Effect, RunTool
@@ -13,9 +14,13 @@ from mulligan.tools.registry import Tool
 
 
 class CodeTable:
-    """Tools and functions by path, each imported and compared with its digest once."""
+    """
+    Tools and functions by path, each imported and compared with its digest once. `note` hears of
+    each that is looked for (`path@digest`) whether it is here.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str, bool], None] = lambda code, here: None) -> None:
+        self._note = note
         self._found: dict[tuple[str, str], Any] = {}
 
     def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
@@ -36,19 +41,36 @@ class CodeTable:
     def _get(self, path: str, digest: str, folders: tuple[str, ...]) -> Any:
         found = self._found.get((path, digest))
         if found is None:
-            found = self._found[path, digest] = _load(path, digest, folders)
+            found = self._found[path, digest] = self._load(path, digest, folders)
+        return found
+
+    def _load(self, path: str, digest: str, folders: tuple[str, ...]) -> Any:
+        try:
+            found = load(path, digest, folders)
+        except CodeMissing as missing:
+            self._note(missing.code, False)
+            raise
+        self._note(f"{path}@{digest}", True)
         return found
 
 
-def _load(path: str, digest: str, folders: tuple[str, ...]) -> Any:
+def load(path: str, digest: str, folders: tuple[str, ...]) -> Any:
+    """
+    The tool or function at `path`, if its source has that digest.
+
+    Raises:
+        CodeMissing: it is not here, or is another version.
+    """
+    code = f"{path}@{digest}"
     try:
         found = import_code(path, folders)
     except InvalidInput as error:
-        raise CodeMissing(f"this worker can't carry on: {error}") from None
+        raise CodeMissing(f"this worker can't carry on: {error}", code) from None
     function = found.function if isinstance(found, Tool) else found
     if code_digest(function) != digest:
         raise CodeMissing(
             f"{path} is another version here than the one the run began with; "
-            "run a worker with that version, then `mulligan resume`"
+            "run a worker with that version, then `mulligan redrive`",
+            code,
         )
     return found

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import structlog
@@ -44,6 +45,7 @@ class Lease:
         self._lock = threading.Lock()
         self._stopping = False
         self._on_stop: list[Callable[[], None]] = []
+        self._told: list[Callable[[float], None]] = []
 
     @property
     def lost(self) -> bool:
@@ -66,6 +68,20 @@ class Lease:
                 return
         callback()
 
+    @contextmanager
+    def renewals(self, told: Callable[[float], None]) -> Iterator[None]:
+        """
+        Within this context `told` hears each new deadline (monotonic seconds), from another thread,
+        which it must not hold up.
+        """
+        with self._lock:
+            self._told.append(told)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._told.remove(told)
+
     def stop(self) -> None:
         """Tell whatever runs under the lease to end."""
         with self._lock:
@@ -86,6 +102,9 @@ class Lease:
         """The server has renewed it."""
         self.inbox = answer.inbox
         self.deadline_s = deadline_s
+        with self._lock:
+            for told in self._told:
+                told(deadline_s)
         if answer.phase != self.phase:
             self.phase = answer.phase
             self.stop()

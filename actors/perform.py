@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, assert_never
-
-import structlog
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
 from mulligan.actors.crash_points import reach
+from mulligan.actors.writes import Write
 from mulligan.decisions.decision import (
     AskModel,
     CallFunction,
@@ -23,10 +23,11 @@ from mulligan.decisions.decision import (
     RunTool,
     ToolOutcome,
 )
-from mulligan.events.facts import Cause, EffectClass
+from mulligan.decisions.waiting import DEADLINE_EXCEEDED
+from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
-from mulligan.providers.port import Cancellation
-from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS
+from mulligan.providers.port import Cancellation, Failure
+from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
 
@@ -35,13 +36,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
-
 
 def perform(session: Session, effect: Effect) -> Outcome | None:
     """
-    Do it, and say what came of it: a failure of what was done is an outcome, not an error. None:
-    it is a `write`, and the lease was lost before it began.
+    Do it, and say what came of it: a failure of what was done is an outcome, not an error. None: it
+    may or may not have been done, as if its worker had been lost.
     """
     match effect:
         case AskModel():
@@ -58,55 +57,105 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     cancellation = Cancellation()
     session.lease.on_stop(cancellation.cancel)
     reach("model.before")
-    result = session.runtime.provider.ask(effect.prepared, cancellation)
+    with _deadline(effect.within_ms, cancellation) as deadline:
+        result = session.runtime.provider.ask(effect.prepared, cancellation)
     reach("model.after")
+    if isinstance(result, Failure) and deadline.passed:
+        result = Failure(cause=DEADLINE_EXCEEDED, transient=False)
     return ModelOutcome(effect.prepared.request.request_id, result)
 
 
-def _run_tool(session: Session, effect: RunTool) -> ToolOutcome | None:
+class _Deadline:
+    """Whether a deadline has passed."""
+
+    passed = False
+
+
+@contextmanager
+def _deadline(within_ms: int | None, cancellation: Cancellation) -> Iterator[_Deadline]:
+    """Cancel what is done within this context once its time is over."""
+    deadline = _Deadline()
+    if within_ms is None:
+        yield deadline
+        return
+
+    def pass_() -> None:
+        deadline.passed = True
+        cancellation.cancel()
+
+    timer = threading.Timer(within_ms / 1000, pass_)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield deadline
+    finally:
+        timer.cancel()
+
+
+def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     tool = session.code_of(effect)
-    timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
+    spec = effect.spec
+    timeout_ms = spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
     reach("tool.before")
-    if not _may_begin(session, effect.spec.effect):
-        return None
     started_s = time.monotonic()
-    result = _within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
+    if spec.effect == "write":
+        result = _write(session, "tool", spec, effect.arguments, timeout_ms, key=effect.key)
+    else:
+        result = _within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
-    error = _error(result, timeout_ms)
+    error = _error(result, duration_ms, timeout_ms)
     return ToolOutcome(
         call_id=effect.call_id,
         result=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
-        unknown=result is None and effect.spec.effect == "write",
+        unknown=result is None and spec.effect == "write",
         duration_ms=duration_ms,
     )
 
 
 def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | None:
     function = session.code_of(effect)
+    plan = effect.plan
     reach("function.before")
-    if not _may_begin(session, effect.plan.effect):
-        return None
-    result = _within(effect.plan.timeout_ms, partial(call_function, function, effect.arguments))
+    started_s = time.monotonic()
+    if plan.effect == "write":
+        result = _write(session, "function", plan.call, effect.arguments, plan.timeout_ms)
+        if result is None:
+            return None
+    else:
+        result = _within(plan.timeout_ms, partial(call_function, function, effect.arguments))
+    duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
-    error = _error(result, effect.plan.timeout_ms)
+    error = _error(result, duration_ms, plan.timeout_ms)
     output = Payload.of(result.value) if result is not None and error is None else None
     return FunctionOutcome(node=effect.node, output=output, error=error)
 
 
-def _may_begin(session: Session, effect: EffectClass) -> bool:
-    """
-    Whether it may run here. Before a `write` the server is asked: a worker that slept through its
-    lease must not wake up and write, since others have called its outcome unknown by then.
-    """
-    if effect != "write" or session.runtime.leases.renew(session.lease):
-        return True
-    _log.warning("lease_lost_before_write")
-    return False
+def _write(
+    session: Session,
+    kind: Literal["tool", "function"],
+    code: ToolSpec | CodeRef,
+    arguments: Any,
+    timeout_ms: int | None,
+    key: str | None = None,
+) -> ToolResult | None:
+    """Run what must not be repeated where the lease's end stops it; None: nobody knows."""
+    write = Write(
+        kind=kind,
+        path=code.path,
+        digest=code.digest,
+        folders=session.fold.code_path,
+        arguments=arguments,
+        key=key,
+        timeout_ms=timeout_ms,
+    )
+    return session.runtime.writes.run(session.lease, write)
 
 
-def _error(result: ToolResult | None, timeout_ms: int | None) -> Cause | None:
+def _error(result: ToolResult | None, took_ms: int, timeout_ms: int | None) -> Cause | None:
+    if result is None and (timeout_ms is None or took_ms < timeout_ms):
+        return Cause(kind="stopped", message="its process ended before it returned")
     if result is None:
         return Cause(kind="timeout", message=f"no result within {timeout_ms} ms")
     if result.is_error:

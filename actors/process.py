@@ -26,6 +26,8 @@ from mulligan.actors.crash_points import arm
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.reconciler import Reconciler
+from mulligan.actors.roster import Roster
+from mulligan.actors.rounds import Rounds
 from mulligan.errors import MulliganError
 from mulligan.events.store import EventStore
 from mulligan.logs import configure_logs
@@ -50,6 +52,7 @@ class WorkingRuntime(Protocol):
     broker: dramatiq.Broker
     leases: LeaseKeeper
     hints: Hints
+    roster: Roster
     draining: bool
 
 
@@ -92,14 +95,17 @@ def working(
         worker_threads=threads,
     )
     reconciler = Reconciler(runtime.store, runtime.hints.send, lambda: queue_length(runtime.broker))
+    rounds = Rounds(runtime.store, runtime.roster)
     runtime.leases.start()
     worker.start()
     reconciler.start()
+    rounds.start()
     try:
         yield
     finally:
         runtime.draining = True
         reconciler.end()
+        rounds.end()
         _drain(worker, runtime, drain_s, grace_s)
         runtime.leases.end()
 

@@ -10,14 +10,19 @@ from mulligan.actors.cache import RunCache
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.roster import Roster
 from mulligan.actors.session import work
+from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
 from mulligan.events.store import EventStore
 from mulligan.providers.port import Provider
 
 
 class Runtime:
-    """One a process. Its actors are declared on `broker`; it sends the messages that wake them."""
+    """
+    One a process. Its actors are declared on `broker`; it sends the messages that wake them. `app`
+    is what the worker was told to import.
+    """
 
     def __init__(
         self,
@@ -27,6 +32,7 @@ class Runtime:
         leases: LeaseKeeper,
         *,
         lease_ms: int,
+        app: str | None = None,
     ) -> None:
         self.store = store
         self.broker = broker
@@ -34,7 +40,9 @@ class Runtime:
         self.leases = leases
         self.lease_ms = lease_ms
         self.cache = RunCache(store)
-        self.code = CodeTable()
+        self.roster = Roster(store, app)
+        self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))
+        self.writes: Writes = WriteProcesses(leases, app)
         self.draining = False
         self.hints = Hints(broker)
         for name in ACTORS.values():
@@ -47,6 +55,7 @@ class Runtime:
     def close(self) -> None:
         """Let go of connections and threads."""
         self.hints.close()
+        self.writes.close()
         self.provider.close()
         self.store.close()
 

@@ -17,12 +17,15 @@ from mulligan.decisions.parking import parked
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import (
     AppendRefused,
+    CodeMissing,
     EventUnreadable,
+    InboxMoved,
     MulliganError,
     RunUnknown,
     StoreFull,
     StoreUnavailable,
 )
+from mulligan.events.envelope import NewEvent
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
 from mulligan.events.tasks import parse_task
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
     from mulligan.actors.runtime import Runtime
 
+ELSEWHERE_MS = 1_000
+"""How long a task stays away whose code is not here; another worker may take it then."""
 UNREADABLE_AGAIN_MS = 5_000
 """How soon a run that this code is too old for is offered to workers again."""
 
@@ -100,9 +105,11 @@ class Session:
                 self._loop()
         except (StoreUnavailable, StoreFull) as error:
             _log.warning("task_left", reason=type(error).__name__)
-        except EventUnreadable as error:
+        except CodeMissing as missing:
+            self._leave_to_others(missing)
+        except EventUnreadable as error:  # by a newer version of the code: for its workers
             _log.error("task_left", reason=str(error))
-            self._leave_to_others()
+            self._leave_for(UNREADABLE_AGAIN_MS)
         except Exception as error:  # what no decision names parks the run instead of looping
             _log.exception("task_parked")
             self._park(_named(error))
@@ -126,41 +133,49 @@ class Session:
         if decision is not None and decision.phase == "closed":
             self.runtime.cache.forget(self.run)
 
-    def _leave_to_others(self) -> None:
-        """
-        Let go of a task whose run this version of the code can't read, for a newer worker to take.
-        It comes back after a while, in case there is none yet.
-        """
-        writer = ByTask(self.task, self.token, self.previous_op, self.inbox)
-        later = Move(self.task, "timer", UNREADABLE_AGAIN_MS)
+    def _leave_to_others(self, missing: CodeMissing) -> None:
+        """Let another worker have the task, as long as one that lives may carry the code."""
+        if self.runtime.roster.others_may_carry(missing.code):
+            _log.info("left_to_others", code=missing.code)
+            self._leave_for(ELSEWHERE_MS)
+        else:
+            self._park(_named(missing))
+
+    def _leave_for(self, delay_ms: int) -> None:
+        """Let go of the task; it is offered again after a while."""
         try:
-            self.runtime.store.append(
-                Append(run=self.run, op=mint(), writer=writer, events=(), moves=(later,))
-            )
-        except (AppendRefused, StoreUnavailable, StoreFull) as refused:
-            _log.warning("not_released", reason=type(refused).__name__)
+            self._release((), Move(self.task, "timer", delay_ms))
+        except (StoreUnavailable, StoreFull) as error:
+            _log.warning("not_released", reason=type(error).__name__)
 
     def _park(self, detail: str) -> None:
         """Append the parking event and wait for an operator; silently if the task is lost."""
         try:
             self.fold.catch_up()
-            state = self.fold.branch()
-            events = parked(state, self.task, detail)
-            own = reactions(state, events, self.task)
-            writer = ByTask(self.task, self.token, self.previous_op, self.inbox)
-            append = Append(
-                run=self.run,
-                op=mint(),
-                writer=writer,
-                events=events,
-                moves=(*own, Move(self.task, "wait")),
-                causation=state.last_event or None,
-                correlation=state.correlation,
-            )
+            self._release(parked(self.fold.branch(), self.task, detail), Move(self.task, "wait"))
+        except (StoreUnavailable, StoreFull) as error:
+            _log.warning("not_parked", reason=type(error).__name__)
+
+    def _release(self, events: tuple[NewEvent, ...], move: Move) -> None:
+        """Append `events` and let go of the task; silently if it is lost."""
+        state = self.fold.branch()
+        append = Append(
+            run=self.run,
+            op=mint(),
+            writer=ByTask(self.task, self.token, self.previous_op, self.inbox),
+            events=events,
+            moves=(*reactions(state, events, self.task), move),
+            causation=state.last_event or None,
+            correlation=state.correlation,
+        )
+        try:
             repeat(self.runtime, append, self.lease)
+        except InboxMoved:  # there is news: whoever takes it next reads that first
+            self.runtime.store.give_back(Held(self.run, self.task, self.token))
+        except (AppendRefused, RunUnknown) as refused:
+            _log.warning("not_released", reason=type(refused).__name__)
+        else:
             self.runtime.hints.send_all(append.moves)
-        except (AppendRefused, RunUnknown, StoreUnavailable, StoreFull) as refused:
-            _log.warning("not_parked", reason=type(refused).__name__)
 
 
 def _named(error: Exception) -> str:

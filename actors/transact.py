@@ -10,6 +10,7 @@ The one loop that writes to a run on behalf of a task: load, decide, append.
 
 from __future__ import annotations
 
+import random
 import secrets
 import threading
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from mulligan.decisions.effects import receipt
 from mulligan.decisions.task import decide
 from mulligan.errors import (
     AppendRefused,
+    CodeMissing,
     InboxMoved,
     LeaseFenced,
     OperationStale,
@@ -57,16 +59,27 @@ def mint() -> str:
 def transact(session: Session, outcome: Outcome | None) -> Decision | None:
     """
     Decide and append once. None: the task is not ours to go on with, or is given back.
+
+    Raises:
+        CodeMissing: what comes next needs code that is not here; what the last effect came to is
+            in the log.
     """
     runtime, fold = session.runtime, session.fold
+    missing: CodeMissing | None = None
     for _ in range(MAX_DECISIONS):
         state = fold.branch()
-        record_only = session.draining
+        record_only = session.draining or missing is not None
         decision = decide(state, session.task, _context(session), outcome, record_only=record_only)
         if not decision.events and not decision.moves:
             return decision
         if decision.effect is not None:
-            session.code_of(decision.effect)  # what can't be done here is not announced either
+            try:
+                session.code_of(decision.effect)  # what can't be done here is not announced either
+            except CodeMissing as error:
+                if outcome is None:
+                    raise
+                missing = error  # but what has been done is recorded
+                continue
         append = _append(session, decision, state.last_event, state.correlation)
         try:
             appended = repeat(runtime, append, session.lease)
@@ -81,6 +94,8 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
         session.previous_op = append.op
         runtime.hints.send_all(decision.moves)
         reach("append.after")
+        if missing is not None:
+            raise missing
         return decision
     return None
 
@@ -89,7 +104,7 @@ def _context(session: Session) -> Context:
     def value_of(payload: Payload) -> Any:
         return session.runtime.cache.value(session.run, payload)
 
-    return Context(session.now_ms(), value_of, session.runtime.provider.prepare)
+    return Context(session.now_ms(), value_of, session.runtime.provider.prepare, random.random())
 
 
 def _append(

@@ -1,10 +1,11 @@
 """
-json-repair under a limit that stops it.
+json-repair under limits that stop it.
 
-Its time is not bounded by the size of the text: 16 KB of `["` and `a" b "c ` take it seven seconds,
-and a clock in another thread would give another verdict on a busy machine. So it reads from a
-string that counts: after a fixed number of reads the string raises. The same text always gives the
-same verdict, and there is no thread to be left behind.
+Its time is not bounded by the size of the text: 16 KB of `["` and `a" b "c ` take it seven seconds.
+A clock in another thread would give another verdict on a busy machine. So it reads from a string
+that counts: after a fixed number of reads the string raises. The same text always gives the same
+verdict, and there is no thread to be left behind. What it does between reads (copying lists, adding
+to strings) is at worst quadratic, and a cap on the size keeps that within some 100 ms.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import json_repair
 
 MAX_MEND_BYTES = 65_536
 """The largest candidate that is mended, as the overseer's (OVR-3)."""
+
+MAX_REPAIR_CHARACTERS = 8_192
+"""The largest candidate that json-repair sees; larger ones are read by the other readers alone."""
 
 READS = 20_000
 READS_PER_CHARACTER = 4
@@ -58,6 +62,8 @@ CHARACTERS_PER_COPY = 64
 
 def repaired(text: str) -> tuple[Any] | None:
     """The value that json-repair makes of the text, in a tuple; None if it gives up or must."""
+    if len(text) > MAX_REPAIR_CHARACTERS:
+        return None
     reads = READS + READS_PER_CHARACTER * len(text)
     counted = _CountedText.of(text, iter(range(reads)).__next__)
     try:

@@ -8,7 +8,7 @@ whole must fit in the end. Never 7.6 for 8, text for a number, a guess at an unk
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -54,11 +54,15 @@ def whole_numbers(value: Any, schema: CompiledSchema) -> tuple[Any, tuple[Coerci
     """`7.0` as 7 where the schema says integer; such a value fits before and after."""
     done: list[Coercion] = []
     for path, part, node in list(places(value, schema.schema)):
-        if type(part) is float and part.is_integer() and _types(node.get("type")) & {"integer"}:
-            if "number" not in _types(node.get("type")):
-                value = replaced(value, path, int(part))
-                done.append(Coercion(pointer(path, schema.names), "whole_number"))
+        if type(part) is float and part.is_integer() and _says_integer(node):
+            value = replaced(value, path, int(part))
+            done.append(Coercion(pointer(path, schema.names), "whole_number"))
     return value, tuple(done)
+
+
+def _says_integer(node: Mapping[str, Any]) -> bool:
+    types = _types(node.get("type"))
+    return "integer" in types and "number" not in types
 
 
 def null_as_text(value: Any, schema: CompiledSchema) -> Path | None:
@@ -86,7 +90,7 @@ def _changes(value: Any, schema: CompiledSchema, scalar_for_list: bool) -> dict[
             change = _change(error, value, scalar_for_list)
             if change is not None:
                 changes[path] = change
-    return {path: change for path, change in changes.items()}
+    return changes
 
 
 def _change(error: ValidationError, root: Any, scalar_for_list: bool) -> _Change | None:
@@ -125,7 +129,7 @@ def _for_enum(part: str, values: Any) -> _Change | None:
 
 def _only_branch_but_null(error: ValidationError) -> Iterator[ValidationError]:
     """The errors of the one alternative that is not null, at the place itself; none if several."""
-    branches = error.validator_value
+    branches: Any = error.validator_value
     others = [at for at, branch in enumerate(branches) if branch != {"type": "null"}]
     if len(others) == 1 and len(branches) > 1:
         yield from (e for e in error.context or () if e.relative_schema_path[0] == others[0]
@@ -133,7 +137,7 @@ def _only_branch_but_null(error: ValidationError) -> Iterator[ValidationError]:
 
 
 def _is_optional(error: ValidationError, root: Any) -> bool:
-    """Whether the null is a declared property; if it is required, the whole won't fit without it."""
+    """Whether the null is a declared property; if it is required, nothing fits without it."""
     path, rules = list(error.absolute_path), list(error.absolute_schema_path)
     if not path or error.validator not in ("type", "enum", "const", "anyOf", "oneOf"):
         return False

@@ -9,16 +9,27 @@ where it can't be the string's end: an opening one after a blank, a closing one 
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from typing import Any
 
 from mulligan.completion.inner_quotes import may_close, may_open
-from mulligan.completion.respell import foreign_escapes, is_key, is_plain, spell_word
+from mulligan.completion.respell import (
+    foreign_escape_at,
+    is_key,
+    is_plain,
+    python_escapes,
+    spell_word,
+)
 
-_GAP = re.compile(r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL)
-_WORD = re.compile(r"[^\s\[\]{}(),:=\"“”]+")
+_GAP = re.compile(
+    r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL
+)
+_WORD = re.compile(r"(?:(?!\\[nrt])[^\s\[\]{}(),:=\"“”])+")
+_SINGLE_QUOTED = re.compile(r"'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)", re.DOTALL)
+_ESCAPES = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _CLOSING = {
     '"': '"',
     "'": "'",
@@ -103,9 +114,17 @@ def _separator(text: str, end: int, closer: str) -> int:
     at = _gap(text, end)
     if _char(text, at) == ",":
         return _gap(text, at + 1)
-    adjacent = text[end - 1] in "]})" and _char(text, at) in ("[", "{", "(")
-    _expect(_char(text, at) == closer or at > end or adjacent)
+    _expect(_char(text, at) == closer or _may_lack_comma(text, end, at, closer))
     return at
+
+
+def _may_lack_comma(text: str, end: int, at: int, closer: str) -> bool:
+    """As the respelling has it: before a key, between containers, at the end of a line."""
+    if closer == "}":
+        return at > end
+    if text[end - 1] in "]})" and _char(text, at) in ("[", "{", "("):
+        return True
+    return "\n" in text[end:at] and not text[end - 1] == _char(text, at) == "'"
 
 
 def _key(text: str, at: int, key: Any) -> int:
@@ -138,16 +157,27 @@ def _string(text: str, at: int, value: str) -> int:
     closing = _CLOSING.get(opening)
     if closing is None:
         raise _Lost
+    python = _SINGLE_QUOTED.match(text, at)
+    if python and python_escapes(python[0]):
+        return _python_string(python, value)
     for width in (3, 1):
         if text.startswith(opening * width, at):
-            end = _content(text, at + width, value, opening, closing)
+            end = _content(text, at + width, value, closing)
             if end is not None and all(char in closing for char in text[end : end + width]):
                 _expect(len(text) >= end + width)
                 return end + width
     raise _Lost
 
 
-def _content(text: str, at: int, value: str, opening: str, closing: str) -> int | None:
+def _python_string(piece: re.Match[str], value: str) -> int:
+    try:
+        _expect(bool(ast.literal_eval(piece[0]) == value))
+    except (ValueError, SyntaxError):
+        raise _Lost from None
+    return piece.end()
+
+
+def _content(text: str, at: int, value: str, closing: str) -> int | None:
     """Match the value against a string's content; None where it differs."""
     special = re.compile("[\\\\" + re.escape(closing) + "]")
     done, inner = 0, 0
@@ -160,7 +190,7 @@ def _content(text: str, at: int, value: str, opening: str, closing: str) -> int 
         done, at = done + len(plain), at + len(plain)
         if done == len(value) or at >= len(text):
             break
-        said, width = _special(text, at, opening)
+        said, width = _special(text, at)
         if not value.startswith(said, done) or not _may_stay(text, at, closing, inner):
             return None
         inner += text[at] in closing and not _within_word(text, at)
@@ -168,16 +198,18 @@ def _content(text: str, at: int, value: str, opening: str, closing: str) -> int 
     return at if done == len(value) and inner % 2 == 0 else None
 
 
-def _special(text: str, at: int, opening: str) -> tuple[str, int]:
+def _special(text: str, at: int) -> tuple[str, int]:
     """What a backslash escape or an inner quote says, and its width in the candidate."""
     if text[at] != "\\":
         return text[at], 1
     match = _ESCAPE.match(text, at)
-    if match is None or foreign_escapes(match[0]):
+    if match is None or foreign_escape_at(text, at):
         raise _Lost
     piece = match[0]
-    if piece[1] in '"\\/bfnrt' or len(piece) > 2:
+    if len(piece) > 2:
         return json.loads(f'"{piece}"'), len(piece)
+    if piece[1] in _ESCAPES:
+        return _ESCAPES[piece[1]], 2
     return (piece[1] if piece[1] in "'`" else piece), len(piece)
 
 

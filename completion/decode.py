@@ -67,7 +67,7 @@ def _too_deep(data: bytes, value: Any) -> bool:
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [child for parent in level for child in _containers_in(parent)]
         if not level:
             return False

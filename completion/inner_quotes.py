@@ -37,11 +37,14 @@ def may_close(text: str, at: int) -> bool:
 def rejoined(text: str, tokens: list[Token]) -> list[Token]:
     """The tokens, with the pieces of such strings put together."""
     out: list[Token] = []
-    index = 0
-    while index < len(tokens):
-        last = _last_piece(text, tokens, index)
-        out.append(tokens[index]._replace(end=tokens[last].end))
-        index = last + 1
+    skipped = -1
+    for index, token in enumerate(tokens):
+        if index <= skipped:
+            continue
+        if token.kind == "string" and _continues(text, tokens, index):
+            skipped = _last_piece(text, tokens, index)
+            token = token._replace(end=tokens[skipped].end)
+        out.append(token)
     return out
 
 

@@ -63,6 +63,8 @@ def _strict(text: str, wants_object: bool, steps: list[Step]) -> Found | Unusabl
     if not isinstance(result, Decoded):
         return result
     if wants_object and isinstance(result.value, str):
+        if not any(opener in result.value for opener in "{["):
+            return Found(result.value, (*steps, Step("strict")))
         once = all(step.name != "encoded_twice" for step in steps)
         return result.value if once else None
     return Found(result.value, (*steps, Step("strict")))

@@ -12,10 +12,10 @@ import re
 
 import msgspec
 
-from mulligan.completion.decode import Unusable
+from mulligan.completion.decode import MAX_DEPTH, Unusable
 from mulligan.completion.respell import spell_word
-from mulligan.completion.scan import Group, group_at
-from mulligan.completion.unwrap import BLANKS, REASONING, Open
+from mulligan.completion.scan import MAX_SCAN_DEPTH, Group, group_at
+from mulligan.completion.unwrap import BLANKS, CODE, EXAMPLE, NEAR, REASONING, Open
 from mulligan.completion.verdict import Step
 
 MAX_GROUPS = 1_000
@@ -33,6 +33,7 @@ class Place(msgspec.Struct, frozen=True):
         return f"Place(<{len(self.text)} characters>, {self.steps})"
 
 
+_TOO_DEEP = Unusable("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 _NONE = Unusable("no_candidate", "the text holds no JSON value")
 _SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
 _FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
@@ -56,20 +57,12 @@ _LAST_MARK = re.compile(
     r"\[[A-Z][A-Z_]+\]\Z|<\|(?!\w*(?:end|eot|eom|eos|stop|return|call)\w*\|>)\w+\|>\Z"
 )
 _WHOLE_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_ANNOUNCES = re.compile(r"[:=(,{\[]\Z")
-_ONE_WORD = re.compile(r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$.-]*")
+_ANNOUNCING = (":", "=", "(", ",", "{", "[")
+_ONE_WORD = re.compile(
+    r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$]*(?:[.-][\w$]+)*"
+)
 _PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
-_EXAMPLE = re.compile(
-    r"\b(?:examples?|e\.g\.|for instance|samples?|drafts?|placeholders?|template|attempt"
-    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*[:\n`]*\s*[\w`]*\s*\Z",
-    re.IGNORECASE,
-)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
-_CODE = re.compile(
-    r"\s*(?://[^\n]*\n\s*|#[^\n]*\n\s*)*"
-    r"(?:(?:const|let|var|return)\s+)?(?:[A-Za-z_$][\w$.]*(?:\s*:\s*[\w\[\], .]+)?\s*=\s*)?"
-    r"(?:[A-Za-z_$][\w$.]*\(\s*)*\s*"
-)
 
 
 def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open | Unusable:
@@ -88,6 +81,8 @@ def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open
         if opener is None:
             break
         group = group_at(text, opener.start())
+        if group.depth > MAX_SCAN_DEPTH:
+            return _TOO_DEEP
         if _is_prose(text, group, wants_object):
             prose.append((group.start, group.end))
         elif group.left_open:
@@ -139,13 +134,14 @@ def _is_prose(text: str, group: Group, wants_object: bool) -> bool:
 def _without_value(text: str) -> Open | Unusable:
     """No candidate: was the text cut before it, or is there none?"""
     bare = text.strip(BLANKS)
-    if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(bare) or _LAST_MARK.search(bare):
+    end = bare[-NEAR:]
+    if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(end) or _LAST_MARK.search(end):
         return Open("tag")
     if bare[:1] == '"' and _WHOLE_STRING.match(bare) is None:
         return Open("string")
     if not bare.strip("`~'\"([{"):
         return Open("wrapping") if bare else _NONE
-    if _ANNOUNCES.search(bare) or _ONE_WORD.fullmatch(bare) or _PART_OF_NUMBER.fullmatch(bare):
+    if bare.endswith(_ANNOUNCING) or _ONE_WORD.fullmatch(bare) or _PART_OF_NUMBER.fullmatch(bare):
         return Open("sentence")
     return _NONE
 
@@ -167,35 +163,35 @@ def _with_surroundings(
 
 
 def _without(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> str:
-    """The text between two places, with a blank for each bracket that is prose."""
+    """The text between two places, with `()` for each bracket that is prose."""
     pieces = []
     for cut_start, cut_end in cuts:
         if start <= cut_start < end:
             pieces.append(text[start:cut_start])
             start = cut_end
-    return " ".join([*pieces, text[start:end]])
+    return "()".join([*pieces, text[start:end]])
 
 
 def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusable | None:
     """What the surroundings say against the candidate."""
-    calls = 0
-    while head and (opening := _CALLS.search(head)):
-        head, calls = head[: opening.start()].rstrip(BLANKS), calls + 1
-        if not re.match(r"\)", tail):
+    while (opening := _CALLS.search(head, max(0, len(head) - NEAR))) is not None:
+        head = head[: opening.start()].rstrip(BLANKS)
+        if not tail.startswith(")"):
             return _FRAGMENT if tail else Open("call")
         tail = tail[1:].lstrip(BLANKS)
-    label = _LAST_LABEL.search(head)
-    if label and (label[1] in names or re.search(r"\(\s*\Z", head[: label.start()])):
+    near = head[-NEAR:]
+    label = _LAST_LABEL.search(near)
+    if label and (label[1] in names or near[: label.start()].rstrip(BLANKS).endswith("(")):
         return _LABEL
     if (quote := head[-1:]) and quote in "\"'":
         if not tail.startswith(quote):
             return _FRAGMENT if tail else Open("string")
         head, tail = head[:-1], tail[1:].lstrip(BLANKS)
-    if _unclosed_tag(head, tail) or _PARTIAL_TAG.search(tail):
+    if _unclosed_tag(head, tail) or _PARTIAL_TAG.search(tail, max(0, len(tail) - NEAR)):
         return Open("tag")
-    if _ANNOUNCES.search(tail):
+    if tail.endswith(_ANNOUNCING):
         return Open("sentence")
-    if _EXAMPLE.search(head):
+    if EXAMPLE.search(near):
         return _EXAMPLE_ONLY
     return _FRAGMENT if _is_fragment(head, tail) else None
 
@@ -210,12 +206,12 @@ def _is_fragment(head: str, tail: str) -> bool:
     marks = head.split("```")
     inside_fence = len(marks) % 2 == 0
     code = marks[-1].partition("\n")[2] if "\n" in marks[-1] else ""
-    return inside_fence and _CODE.fullmatch(code) is None
+    return inside_fence and CODE.fullmatch(code) is None
 
 
 def _unclosed_tag(head: str, tail: str) -> bool:
     """Whether a tag that is known, or that stands right before the candidate, is not closed."""
-    last = _LAST_TAG.search(head)
+    last = _LAST_TAG.search(head, max(0, len(head) - NEAR))
     if last and last[1].lower() not in _VOID and f"</{last[1]}" not in tail.replace(" ", ""):
         return True
     return _opened(head + "\0" + tail)

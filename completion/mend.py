@@ -18,7 +18,7 @@ from mulligan.completion.conserve import conserves
 from mulligan.completion.decode import MAX_DEPTH, Unusable, decode
 from mulligan.completion.inner_quotes import rejoined
 from mulligan.completion.respell import ambiguous_escapes, respell
-from mulligan.completion.scan import Group
+from mulligan.completion.scan import MAX_TOKENS, Group
 from mulligan.completion.verdict import Step
 
 
@@ -41,12 +41,13 @@ _ESCAPES = Unusable("ambiguous_escape", "backslashes stand for themselves and fo
 _NOT_CONSERVED = Unusable("malformed", "no reading keeps all that the text says and adds nothing")
 
 _PYTHON = re.compile(r"'|\b(?:True|False|None)\b|\(")
+_NO_ESCAPE = re.compile(r"\\[^'\"abfnrtvxuUN0-7]")  # Python warns of it
 _NOT_PYTHON = re.compile(r"[A-Za-z_]\w*\s*\(|//|\*\*|@|\blambda\b|\bfor\b|\bif\b")
 
 
 def mend(text: str, group: Group) -> Mended | Unusable:
     """The value of a malformed but whole candidate; `group` is the scan of the same text."""
-    if len(text.encode()) > MAX_MEND_BYTES:
+    if len(text.encode()) > MAX_MEND_BYTES or len(group.tokens) > MAX_TOKENS:
         return _OVERSIZE
     if group.depth > MAX_DEPTH:
         return _TOO_DEEP
@@ -74,7 +75,9 @@ def _respelled(text: str, group: Group) -> Mended | Unusable | None:
 
 def _python(text: str, group: Group) -> Mended | None:
     """Python's own reading of what looks like Python."""
-    if not _PYTHON.search(text) or _NOT_PYTHON.search(_outside_strings(text, group)):
+    if not _PYTHON.search(text) or _NO_ESCAPE.search(text.replace("\\\\", "")):
+        return None
+    if _NOT_PYTHON.search(_outside_strings(text, group)):
         return None
     try:
         return Mended(ast.literal_eval(text), Step("python_literal"))

@@ -60,7 +60,7 @@ def replaced(value: Any, path: Path, part: Any) -> Any:
     """A copy of the value, along the path alone, with another part at its end."""
     if not path:
         return part
-    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
     copy[path[0]] = replaced(copy[path[0]], path[1:], part)
     return copy
 

@@ -18,6 +18,7 @@ from mulligan.completion.ladder import Found, climb
 from mulligan.completion.unwrap import Open
 from mulligan.completion.validate import CompiledSchema, compiled, pointer
 from mulligan.completion.verdict import (
+    Coercion,
     Completed,
     Evidence,
     InvalidJson,
@@ -82,7 +83,7 @@ def _judged(
     found = climb(text, of_object, names, closers)
     match found:
         case Open(what=what):
-            issue = Issue("left_open", message=f"the text ends within a {what}")
+            issue = Issue("left_open", message=f"the text ends before its {what} does")
             return TruncatedResponse(issues=(issue,))
         case Unusable():
             return _invalid(damage or found, ())
@@ -141,7 +142,8 @@ def _validated(
     text: str,
     scalar_for_list: bool,
 ) -> Verdict:
-    output, coercions = reading.output, ()
+    output = reading.output
+    coercions: tuple[Coercion, ...] = ()
     steps = (*steps, Step(reading.name))
     if not schema.fits(output):
         output, coercions = coerced(output, schema, scalar_for_list=scalar_for_list)

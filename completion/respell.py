@@ -47,6 +47,17 @@ def foreign_escapes(text: str) -> bool:
     return _FOREIGN_ESCAPE.search(text.replace("\\\\", "")) is not None
 
 
+def foreign_escape_at(text: str, at: int) -> bool:
+    """Whether such an escape begins at this place."""
+    return _FOREIGN_ESCAPE.match(text, at) is not None
+
+
+def python_escapes(piece: str) -> bool:
+    """Whether a single-quoted string has escapes that only Python reads."""
+    plain = piece.replace("\\\\", "")
+    return foreign_escapes(piece) or _PYTHON_ESCAPE.search(plain) is not None
+
+
 def respell(text: str, tokens: list[Token]) -> str | None:
     """The tokens in JSON spelling, or None if one of them has none."""
     out: list[str] = []
@@ -118,9 +129,7 @@ def spell_string(piece: str) -> str | None:
     """A quoted string of any kind in JSON spelling; None if its escapes are not JSON's."""
     width = 3 if piece[:3] in ('"""', "'''") and len(piece) >= 6 else 1
     content = piece[width:-width]
-    if "\\" in content and (
-        foreign_escapes(content) or (piece[0] == "'" and _PYTHON_ESCAPE.search(content))
-    ):
+    if "\\" in content and (python_escapes if piece[0] == "'" else foreign_escapes)(content):
         return None
     if piece[0] == "`" and "${" in content:
         return None

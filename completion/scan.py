@@ -14,19 +14,26 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["blank", "comment", "string", "open", "close", "comma", "colon", "word", "broken"]
 
-MAX_TOKENS = 65_536
-"""More tokens than these are counted but not kept; nothing of that size is mended."""
+MAX_TOKENS = 20_000
+"""Tokens beyond these are read but not kept; nothing with so many is mended."""
+
+MAX_FINE_CHARACTERS = 65_536
+"""Longer texts are read coarsely, since they are not mended."""
+
+MAX_SCAN_DEPTH = 1_000
+"""Ten times what is accepted: here reading stops, and nobody cares any more what is open."""
 
 QUOTES = "\"'`“”„‟‘’«»"
 
 # Possessive quantifiers: a string that never ends must fail in one pass.
-_TOKEN = re.compile(
-    r"""
-      (?P<blank>(?:[\s\ufeff\u200b-\u200d\u2060]|\\[nrt])++)
+_BLANK = r"(?:[\s\ufeff\u200b-\u200d\u2060]|\\[nrt])"
+_WORD = r"""(?:(?!/\*|\\[nrt])[^\s\[\]{}(),:="'`“”„‟‘’«»\ufeff\u200b-\u200d\u2060]
+               (?:(?!\\[nrt])[^\s\[\]{}(),:="`“”„‟«»\ufeff\u200b-\u200d\u2060])*+)"""
+_PIECES = r"""
     | (?P<comment>//[^\n]*+ | /\*.*?\*/ | (?<![^\s,\[\]{}])\#[^\n]*+)
     | (?P<string>
           \"\"\"(?=[^\s,:\]\}])[^\\]*?(?:\\.[^\\]*?)*?\"\"\"
-        | '''(?=[^\s,:\]\}])[^\\]*?(?:\\.[^\\]*?)*?'''
+        | \'\'\'(?=[^\s,:\]\}])[^\\]*?(?:\\.[^\\]*?)*?\'\'\'
         | "[^"\\]*+(?:\\.[^"\\]*+)*+"
         | '(?:[^'\\]++|\\.|(?<=\w)'(?=\w))*+'
         | `[^`\\]*+(?:\\.[^`\\]*+)*+`
@@ -36,13 +43,18 @@ _TOKEN = re.compile(
       )
     | (?P<open>[\[{(])
     | (?P<close>[\]})])
-    | (?P<comma>,)
-    | (?P<colon>[:=])
-    | (?P<word>(?!/\*)[^\s\[\]{}(),:="'`“”„‟‘’«»\ufeff\u200b-\u200d\u2060]
-               (?:(?!\\[nrt])[^\s\[\]{}(),:="`“”„‟«»\ufeff\u200b-\u200d\u2060])*+)
-    | (?P<broken>.)
-    """,
-    re.VERBOSE | re.DOTALL,
+"""
+_FLAGS = re.VERBOSE | re.DOTALL
+_TOKEN = re.compile(
+    rf"(?P<blank>{_BLANK}++) {_PIECES} | (?P<comma>,) | (?P<colon>[:=]) | (?P<word>{_WORD})"
+    r"| (?P<broken>.)",
+    _FLAGS,
+)
+# The same pieces for texts too long to be mended: what stands between strings and brackets is one.
+_COARSE = re.compile(
+    rf"(?P<blank>(?:{_BLANK})++) {_PIECES}"
+    rf"| (?P<word>(?:{_BLANK}|[,:=]|(?!//|\#){_WORD})++) | (?P<broken>.)",
+    _FLAGS,
 )
 
 _CLOSER = {"{": "}", "[": "]", "(": ")"}
@@ -90,7 +102,8 @@ def group_at(text: str, start: int) -> Group:
     tokens: list[Token] = []
     stack = _Stack()
     end = len(text)
-    for match in _TOKEN.finditer(text, start):
+    pattern = _TOKEN if end - start <= MAX_FINE_CHARACTERS else _COARSE
+    for match in pattern.finditer(text, start):
         kind: Kind = match.lastgroup  # type: ignore[assignment]
         if kind in ("blank", "comment"):
             continue
@@ -101,6 +114,8 @@ def group_at(text: str, start: int) -> Group:
             tokens.append(Token(kind, match.start(), match.end()))
         if kind == "open":
             stack.push(match[0])
+            if stack.depth > MAX_SCAN_DEPTH:
+                break
         elif kind == "close":
             stack.close(match[0])
             if not stack.openers:

@@ -39,11 +39,29 @@ _REASONING_BLOCKS = tuple(
         (r"◁think▷", r"◁/think▷"),
         (r"<\|(?:begin_of_thought|thinking|think|START_THINKING)\|>",
          r"<\|(?:end_of_thought|/thinking|/think|END_THINKING)\|>"),
-        (r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
+        (r"(?:<\|start\|>\w+)?<\|channel\|>(?:analysis|commentary)<\|message\|>", r"<\|end\|>"),
     )
 )  # fmt: skip
 
+NEAR = 200
+"""So many characters before and after a value are its near surroundings."""
+
+_VALUE_BEGINS = re.compile(r"[{\[\"'`]")
 _FENCE = re.compile(r"(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+#.-]*)[ \t]*(?:\r?\n)?")
+EXAMPLE = re.compile(
+    r"\b(?:examples?|e\.g\.|for instance|samples?|drafts?|placeholders?|template|attempt"
+    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*[:\n`]*\s*[\w`]*\s*\Z",
+    re.IGNORECASE,
+)
+"""A text whose end says that what follows is not meant as the answer."""
+
+CODE = re.compile(
+    r"\s*(?://[^\n]*\n\s*|#[^\n]*\n\s*)*"
+    r"(?:(?:const|let|var|return)\s+)?(?:[A-Za-z_$][\w$.]*(?:\s*:\s*[\w\[\], .]+)?\s*=\s*)?"
+    r"(?:[A-Za-z_$][\w$.]*\(\s*)*\s*"
+)
+"""What may stand between the begin of a fence and the value in it."""
+
 _TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:[=\s][^<>]*)?>|\[(?P<caps>[A-Z][A-Z_]+)\]")
 _VOID = frozenset({"br", "hr", "p", "s"})
 _ASSIGNMENT = re.compile(
@@ -96,6 +114,8 @@ def fence(text: str) -> Peeled:
     if begun is None or re.search(r"[{}\[\]\"“]", text[: begun.start()]):
         return None
     body = text[begun.end() :]
+    if EXAMPLE.search(text[: begun.start()][-NEAR:]) or not _begins_with_value(body):
+        return None
     end = body.rfind(begun["mark"])
     if end < 0:
         return body if body.strip(BLANKS + "`~") else Open("fence")
@@ -103,6 +123,12 @@ def fence(text: str) -> Peeled:
     if re.search(r"[{}\[\]]", behind) or _FENCE.search(inside):
         return None
     return inside
+
+
+def _begins_with_value(body: str) -> bool:
+    """Whether only an assignment, a call or tags stand before the fence's value, if it has one."""
+    value = _VALUE_BEGINS.search(body)
+    return value is None or CODE.fullmatch(body, 0, value.start()) is not None
 
 
 def tag(text: str) -> Peeled:

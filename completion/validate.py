@@ -99,7 +99,7 @@ class CompiledSchema:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.schema = schema
-        self.validator = Draft202012Validator(schema, registry=REGISTRY)
+        self.validator = Draft202012Validator(dict(schema), registry=REGISTRY)
         self.fast = _fast_validator(schema)
         self.of_object = is_of_object(schema)
         self.properties = frozenset(_declared(schema, schema, 8))
@@ -144,7 +144,7 @@ def _fast_validator(schema: Mapping[str, Any]) -> Any:
     if not _same_in_both(schema):
         return None
     try:
-        return jsonschema_rs.Draft202012Validator(schema).is_valid
+        return jsonschema_rs.Draft202012Validator(dict(schema)).is_valid
     except (ValueError, TypeError):
         return None
 
@@ -214,7 +214,8 @@ def _issue(error: ValidationError, names: frozenset[str]) -> Issue:
 
 def _message(error: ValidationError) -> str:
     """What the rule demands, in words and in the schema's own terms, never the value's."""
-    rule, demanded = str(error.validator), error.validator_value
+    rule = str(error.validator)
+    demanded: Any = error.validator_value
     if rule == "type":
         wanted = demanded if isinstance(demanded, str) else " or ".join(map(str, demanded))
         return f"must be {wanted}, and is {_type(error.instance)}"

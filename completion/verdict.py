@@ -8,7 +8,7 @@ name kinds, counts and rules only, so that a verdict may appear in a log or a tr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -105,11 +105,15 @@ class SchemaViolation(_Failure, frozen=True, tag="schema_violation", kw_only=Tru
 
 Failure = TruncatedResponse | Refused | InvalidJson | WrongEnvelope | SchemaViolation
 Verdict = Completed | Failure
+VerdictName = Literal[
+    "completed", "truncated", "refused", "invalid_json", "wrong_envelope", "schema_violation"
+]
 
 
-def verdict_name(verdict: Verdict) -> str:
+def verdict_name(verdict: Verdict) -> VerdictName:
     """The verdict's name in contracts: `completed`, `truncated`, `refused`, …"""
-    return str(verdict.__struct_config__.tag)
+    name: VerdictName = verdict.__struct_config__.tag  # type: ignore[assignment]
+    return name
 
 
 def detail(issues: Sequence[Issue]) -> str:

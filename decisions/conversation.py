@@ -2,18 +2,21 @@
 From an invocation's state to the request that goes on with it.
 
 A conversation is rebuilt from the log at every turn: the prompt, then each turn that ended in tool
-calls with the results of those calls. Nothing that was rejected or cut off is in it (REC-11).
+calls with the results of those calls, then what was wrong with the last response, if something was.
+Nothing that was rejected or cut off is in it (REC-11).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 from mulligan.decisions import scope
 from mulligan.decisions.decision import Context
+from mulligan.decisions.output_mode import mode_of
+from mulligan.decisions.regeneration import note
 from mulligan.events.facts import OutputMode
 from mulligan.events.ids import node_of_invocation, request_id
-from mulligan.events.payload import canonical
+from mulligan.events.payload import Payload, canonical
 from mulligan.projections.state import Call, Invocation, RunState, Turn
 from mulligan.providers.port import Message, ModelRequest, ToolCall, ToolOffer
 from mulligan.schemas.plan import AgentPlan
@@ -26,22 +29,32 @@ HARNESS_TOOLS = frozenset({SUBMIT_OUTPUT, "request_user_input", "ask_user_questi
 RESULT_EXCERPT_BYTES = 32 * 1024
 """The model sees at most so much of a tool's result, and is told where it was cut (TOOL-1)."""
 
-_INSTRUCTIONS = (
+COMPACT_CHARACTERS = 400
+"""Of a tool round that was compacted, arguments and results beyond this are shortened (REC-20)."""
+EXCERPT_CHARACTERS = 200
+"""How much of them is still shown."""
+
+_BY_CALL = (
     "You are one step of a workflow. Work with the tools you are given. When you are done, call "
     "submit_output exactly once, alone, with the final output; text outside that call is not read."
+)
+_BY_TEXT = (
+    "You are one step of a workflow. Work with the tools you are given, if any. When you are done, "
+    "answer with the final output as one JSON value and nothing else"
 )
 
 
 def next_request(state: RunState, invocation: Invocation, context: Context) -> ModelRequest:
-    """The request of the invocation's next turn."""
+    """The request of the invocation's next turn, with the parameters that the workflow sets."""
     agent = state.agent_of(invocation)
     settings = state.plan.settings if state.plan is not None else None
+    mode = in_force(state, agent)
     return ModelRequest(
         request_id=request_id(invocation.id, invocation.recovery.requests + 1),
         model=agent.model or "",
-        messages=_messages(state, invocation, agent, context),
-        tools=_offers(state, agent),
-        mode=mode_of(agent),
+        messages=_messages(state, invocation, agent, mode, context),
+        tools=_offers(state, agent, mode),
+        mode=mode,
         parameters=_parameters(agent),
         output_schema=agent.output_schema,
         api_base=settings.api_base if settings else None,
@@ -50,9 +63,9 @@ def next_request(state: RunState, invocation: Invocation, context: Context) -> M
     )
 
 
-def mode_of(agent: AgentPlan) -> OutputMode:
-    """The output mode in force: the hidden submit tool unless the workflow names another."""
-    return "tool" if agent.mode == "auto" else agent.mode
+def in_force(state: RunState, agent: AgentPlan) -> OutputMode:
+    """The output mode of an agent's requests (REC-24)."""
+    return mode_of(agent, state.plan.settings.api_base if state.plan is not None else None)
 
 
 def turn_number(invocation: Invocation) -> int:
@@ -66,20 +79,30 @@ def _parameters(agent: AgentPlan) -> dict[str, Any]:
 
 
 def _messages(
-    state: RunState, invocation: Invocation, agent: AgentPlan, context: Context
+    state: RunState,
+    invocation: Invocation,
+    agent: AgentPlan,
+    mode: OutputMode,
+    context: Context,
 ) -> tuple[Message, ...]:
-    messages = [*_opening(state, invocation, agent, context)]
+    messages = [*_opening(state, invocation, agent, mode, context)]
     for turn in invocation.turns:
-        messages += _turn(invocation, turn, context)
+        messages += round_of(invocation, turn, context)
+    if invocation.trouble is not None:
+        messages.append(note(invocation.trouble, mode))
     return tuple(messages)
 
 
 def _opening(
-    state: RunState, invocation: Invocation, agent: AgentPlan, context: Context
+    state: RunState,
+    invocation: Invocation,
+    agent: AgentPlan,
+    mode: OutputMode,
+    context: Context,
 ) -> tuple[Message, Message]:
     node = node_of_invocation(invocation.id)
     own = scope.prompt(state, node, agent.system or "", context.value_of)
-    system = [part for part in (own, _INSTRUCTIONS) if part]
+    system = [part for part in (own, _instructions(agent, mode)) if part]
     if invocation.agent is None:
         user = scope.prompt(state, node, agent.prompt, context.value_of)
     else:
@@ -92,22 +115,40 @@ def _opening(
     )
 
 
-def _turn(invocation: Invocation, turn: Turn, context: Context) -> list[Message]:
+def _instructions(agent: AgentPlan, mode: OutputMode) -> str:
+    match mode:
+        case "tool":
+            return _BY_CALL
+        case "native":
+            return f"{_BY_TEXT}."
+        case "prompt":
+            schema = canonical(agent.output_schema).decode()
+            return f"{_BY_TEXT}; it must fit this JSON Schema:\n{schema}"
+        case _:
+            assert_never(mode)
+
+
+def round_of(invocation: Invocation, turn: Turn, context: Context) -> list[Message]:
+    """The messages of a complete tool round; of one that was compacted, shortened."""
     calls = [invocation.calls[call] for call in turn.calls]
+    compact = set(turn.calls) <= set(invocation.compacted)
     said = Message(
         role="assistant",
         content=context.value_of(turn.text) if turn.text is not None else None,
-        calls=tuple(_echo(call, context) for call in calls),
+        calls=tuple(_echo(call, context, compact) for call in calls),
     )
     answers = [
-        Message(role="tool", content=_result(call, context), tool_call_id=call.provider_id)
+        Message(role="tool", content=_result(call, context, compact), tool_call_id=call.provider_id)
         for call in calls
     ]
     return [said, *answers]
 
 
-def _echo(call: Call, context: Context) -> ToolCall:
+def _echo(call: Call, context: Context, compact: bool) -> ToolCall:
     arguments = context.value_of(call.arguments)
+    text = canonical(arguments).decode()
+    if compact and len(text) > COMPACT_CHARACTERS:
+        arguments = {"shortened": _shortened(text, call.arguments)}
     if call.effect is None:
         return ToolCall(
             call.provider_id,
@@ -117,15 +158,26 @@ def _echo(call: Call, context: Context) -> ToolCall:
     return ToolCall(call.provider_id, call.name, canonical(arguments).decode())
 
 
-def _result(call: Call, context: Context) -> str:
+def _result(call: Call, context: Context, compact: bool) -> str:
     if call.result is not None:
         value = context.value_of(call.result)
-        return _excerpt(value if isinstance(value, str) else canonical(value).decode())
+        text = value if isinstance(value, str) else canonical(value).decode()
+        if compact and len(text) > COMPACT_CHARACTERS:
+            return _shortened(text, call.result)
+        return _excerpt(text)
     error = call.error
     told = {"is_error": True, "code": error.kind if error else call.status}
     if error is not None:
         told["message"] = error.message
     return canonical(told).decode()
+
+
+def _shortened(text: str, payload: Payload) -> str:
+    """Digest and excerpt of what an older round held."""
+    return (
+        f"[shortened to fit the context: {payload.size:,} bytes, sha256 {payload.digest[:16]}; "
+        f"it begins:] {text[:EXCERPT_CHARACTERS]}"
+    )
 
 
 def _excerpt(text: str) -> str:
@@ -139,7 +191,7 @@ def _excerpt(text: str) -> str:
 # --- What is offered -----------------------------------------------------------------------------
 
 
-def _offers(state: RunState, agent: AgentPlan) -> tuple[ToolOffer, ...]:
+def _offers(state: RunState, agent: AgentPlan, mode: OutputMode) -> tuple[ToolOffer, ...]:
     specs = [state.plan.tools[path] for path in agent.tools] if state.plan is not None else []
     offers = [
         ToolOffer(name=spec.name, description=spec.description, parameters=spec.parameters)
@@ -147,7 +199,7 @@ def _offers(state: RunState, agent: AgentPlan) -> tuple[ToolOffer, ...]:
     ]
     if agent.subagents:
         offers.append(_call_subagent(agent))
-    if mode_of(agent) == "tool":
+    if mode == "tool":
         offers.append(_submit_output(agent))
     return tuple(offers)
 

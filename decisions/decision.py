@@ -22,12 +22,14 @@ from mulligan.schemas.plan import FunctionPlan, ToolSpec
 class Context(msgspec.Struct, frozen=True):
     """
     What a decision may ask about the world besides the state: the server's time, the value behind
-    a payload (content-addressed, so the same whenever it is read), and how a request would leave.
+    a payload (content-addressed, so the same whenever it is read), how a request would leave, and
+    `chance`, a random number from 0 to 1 for the jitter of waits.
     """
 
     now_ms: int
     value_of: Callable[[Payload], Any]
     prepare: Callable[[ModelRequest], Prepared]
+    chance: float
 
 
 class ModelOutcome(msgspec.Struct, frozen=True):
@@ -61,9 +63,13 @@ Outcome = ModelOutcome | ToolOutcome | FunctionOutcome
 
 
 class AskModel(msgspec.Struct, frozen=True):
-    """Send this request, once."""
+    """
+    Send this request, once. Not answered `within_ms`, it is given up, as a `Failure` of the kind
+    `deadline_exceeded`.
+    """
 
     prepared: Prepared
+    within_ms: int | None = None
 
 
 class RunTool(msgspec.Struct, frozen=True):

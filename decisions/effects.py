@@ -38,6 +38,14 @@ def next_call(state: RunState, invocation: Invocation, context: Context) -> Step
     return None
 
 
+def unsettled(invocation: Invocation) -> bool:
+    """Whether a `write` has begun whose outcome is not known: that is seen to first."""
+    return any(
+        call.effect == "write" and call.status in ("started", "unknown")
+        for call in invocation.calls.values()
+    )
+
+
 def receipt(outcome: ToolOutcome) -> Fact:
     """The fact that says what came of a tool; a `write` that timed out may still take effect."""
     if outcome.unknown:

@@ -4,21 +4,13 @@ The turns of an agent, from its prompt to its final output: one step at a time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import assert_never
 
-from mulligan.completion.protocol import complete
-from mulligan.completion.verdict import (
-    Completed,
-    Evidence,
-    InvalidJson,
-    SchemaViolation,
-    TruncatedResponse,
-    Verdict,
-    WrongEnvelope,
-)
-from mulligan.completion.verdict import Refused as RefusedOutput
+from msgspec.structs import replace
+
 from mulligan.decisions import effects
-from mulligan.decisions.conversation import CALL_SUBAGENT, mode_of, next_request, turn_number
+from mulligan.decisions.capacity import Compact, Fits, TooLong, planned
+from mulligan.decisions.conversation import next_request, turn_number
 from mulligan.decisions.decision import (
     AskModel,
     Context,
@@ -28,38 +20,13 @@ from mulligan.decisions.decision import (
     Step,
     ToolOutcome,
 )
-from mulligan.decisions.turn import AskedUser, Called, Failed, Refused, Submitted, classify
-from mulligan.events.envelope import NewEvent
-from mulligan.events.facts import (
-    AllowanceExhausted,
-    CallMade,
-    Cause,
-    Fact,
-    ModelAnswered,
-    ModelFailed,
-    ModelInterrupted,
-    ModelRequested,
-    NodeCompleted,
-    NodeFailed,
-    NodePaused,
-    OutputAccepted,
-    OutputIssue,
-    OutputRejected,
-    PauseReason,
-    RetryReason,
-    SubagentCalled,
-    SubagentCompleted,
-    SubagentFailed,
-    ToolFailed,
-    ToolRequested,
-)
-from mulligan.events.ids import call_id, node_of_invocation
-from mulligan.events.payload import Payload, digest_of
+from mulligan.decisions.ending import event, fail, interrupted, pause
+from mulligan.decisions.hearing import heard
+from mulligan.decisions.waiting import DEADLINE_EXCEEDED, left_ms
+from mulligan.events.facts import HistoryCompacted, ModelRequested, TimerFired
+from mulligan.events.ids import node_of_invocation
 from mulligan.projections.state import ANSWERED_CALL, Invocation, RunState
-from mulligan.providers.port import Answer, Failure, ToolCall
-
-MAX_INTERRUPTED = 3
-"""Requests of one turn that lost workers may leave unanswered before the node is parked."""
+from mulligan.providers.port import ModelRequest
 
 
 def proceed(
@@ -67,290 +34,91 @@ def proceed(
 ) -> Step:
     """The next step of an invocation that has not ended; `outcome` is what its last effect gave."""
     if isinstance(outcome, ModelOutcome):
-        return _heard(state, invocation, outcome, context)
+        return heard(state, invocation, outcome, context)
     if isinstance(outcome, ToolOutcome):
-        return Step((_event(invocation, effects.receipt(outcome)),))
+        return Step((event(invocation, effects.receipt(outcome)),))
     if invocation.status != "active":
         return Step(release=Release("wait"))
     if invocation.request is not None:
-        return _interrupted(invocation)
-    return effects.next_call(state, invocation, context) or _ask(state, invocation, context)
+        return interrupted(invocation)
+    return _go_on(state, invocation, context)
 
 
-def _event(invocation: Invocation, fact: Fact) -> NewEvent:
-    return NewEvent(fact, node=node_of_invocation(invocation.id), attempt=invocation.attempt)
-
-
-# --- Asking --------------------------------------------------------------------------------------
-
-
-def _ask(state: RunState, invocation: Invocation, context: Context) -> Step:
-    """The next request, its intent first; unless calls of the turn are still open elsewhere."""
+def _go_on(state: RunState, invocation: Invocation, context: Context) -> Step:
+    """Nothing is under way: the time, then the timer, then open calls, then the next request."""
+    left = left_ms(state, invocation, context.now_ms)
+    if left is not None and left <= 0 and not effects.unsettled(invocation):
+        return fail(invocation, (), DEADLINE_EXCEEDED)
+    if invocation.timer_due_ms is not None:
+        return _wait(invocation, invocation.timer_due_ms - context.now_ms)
+    call = effects.next_call(state, invocation, context)
+    if call is not None:
+        return call
     if any(call.status not in ANSWERED_CALL for call in invocation.calls.values()):
-        return Step(release=Release("wait"))
+        return Step(release=_until_called_back(state, invocation, left))
+    return _ask(state, invocation, context, left)
+
+
+def _wait(invocation: Invocation, left: int) -> Step:
+    """Whatever woke us: the wait ends when it is over."""
+    if left > 0:
+        return Step(release=Release("timer", left))
+    return Step((event(invocation, TimerFired(purpose="backoff", invocation=invocation.id)),))
+
+
+def _until_called_back(state: RunState, invocation: Invocation, left: int | None) -> Release:
+    """A called agent works; its caller waits for it, or until its own time is over."""
+    node = state.nodes[node_of_invocation(invocation.id)]
+    if left is None or node.status == "paused":
+        return Release("wait")
+    return Release("timer", left)
+
+
+def _ask(state: RunState, invocation: Invocation, context: Context, left: int | None) -> Step:
+    """The next request, its intent first; shortened before where it would not fit."""
     request = next_request(state, invocation, context)
+    plan = planned(state, invocation, request, context)
+    match plan:
+        case Fits():
+            return _dispatch(invocation, request, plan.cap, context, left)
+        case Compact():
+            compacted = HistoryCompacted(
+                invocation=invocation.id,
+                call_ids=plan.call_ids,
+                tokens_before=plan.tokens_before,
+                tokens_after=plan.tokens_after,
+            )
+            return Step((event(invocation, compacted),))
+        case TooLong():
+            detail = (
+                f"the conversation takes about {plan.tokens} tokens (an estimate), and the "
+                f"model's context has room for {plan.limit}"
+            )
+            return Step((pause(invocation, "context_exceeded", detail),))
+        case _:
+            assert_never(plan)
+
+
+def _dispatch(
+    invocation: Invocation,
+    request: ModelRequest,
+    cap: int | None,
+    context: Context,
+    left: int | None,
+) -> Step:
+    asked = request.parameters
+    if cap is not None:
+        request = replace(request, parameters={**asked, "max_tokens": cap})
     prepared = context.prepare(request)
-    asked = ModelRequested(
+    intent = ModelRequested(
         request_id=request.request_id,
         invocation=invocation.id,
         turn=turn_number(invocation),
         mode=request.mode,
         model=prepared.model,
         digest=prepared.digest,
-        asked=request.parameters,
+        asked=asked,
         sent=prepared.sent,
+        retry_of=invocation.retry_of,
     )
-    return Step((_event(invocation, asked),), effect=AskModel(prepared))
-
-
-def _interrupted(invocation: Invocation) -> Step:
-    """A request that a lost worker had sent: asked again under a cap of its own (REC-33)."""
-    assert invocation.request is not None
-    lost = ModelInterrupted(request_id=invocation.request.id, invocation=invocation.id)
-    if invocation.interrupted + 1 < MAX_INTERRUPTED:
-        return Step((_event(invocation, lost),))
-    detail = f"{MAX_INTERRUPTED} workers in a row were lost during a request of this turn"
-    return Step((_event(invocation, lost), _pause(invocation, "parked", detail)))
-
-
-def _pause(invocation: Invocation, reason: PauseReason, detail: str) -> NewEvent:
-    return _event(invocation, NodePaused(reason=reason, invocation=invocation.id, detail=detail))
-
-
-# --- Hearing -------------------------------------------------------------------------------------
-
-
-def _heard(
-    state: RunState, invocation: Invocation, outcome: ModelOutcome, context: Context
-) -> Step:
-    result = outcome.result
-    if isinstance(result, Failure):
-        return _no_answer(invocation, outcome.request_id, result)
-    agent = state.agent_of(invocation)
-    kind = classify(result, mode_of(agent), agent.max_output_tokens)
-    match kind:
-        case Called():
-            return _called(state, invocation, outcome.request_id, result, kind)
-        case Submitted():
-            answered = _answered(invocation, outcome.request_id, result)
-            return _submitted(state, invocation, answered, result, kind)
-        case Refused():
-            answered = _answered(invocation, outcome.request_id, result)
-            return _fail(invocation, (answered,), "refused", "the model refused to answer")
-        case AskedUser():
-            failed = Failed("mixed_turn", "this node does not allow questions to the user")
-            answered = _answered(invocation, outcome.request_id, result)
-            return _give_up(invocation, (answered,), failed.reason, failed.message)
-        case Failed():
-            answered = _answered(invocation, outcome.request_id, result)
-            return _give_up(invocation, (answered,), kind.reason, kind.message)
-
-
-def _answered(
-    invocation: Invocation,
-    request_id: str,
-    answer: Answer,
-    calls: tuple[CallMade, ...] = (),
-    text: Payload | None = None,
-) -> NewEvent:
-    """What the wire said. Text is kept for turns that stay in the conversation only (REC-22)."""
-    received = "\x00".join([answer.text, *(call.arguments for call in answer.calls)])
-    return _event(
-        invocation,
-        ModelAnswered(
-            request_id=request_id,
-            invocation=invocation.id,
-            finish_reason=answer.finish_reason,
-            terminal=answer.terminal,
-            usage=answer.usage,
-            served_model=answer.served_model,
-            calls=calls,
-            text=text,
-            digest=digest_of(received.encode("utf-8", "surrogatepass")),
-        ),
-    )
-
-
-def _no_answer(invocation: Invocation, request_id: str, failure: Failure) -> Step:
-    failed = _event(
-        invocation,
-        ModelFailed(
-            request_id=request_id,
-            invocation=invocation.id,
-            cause=failure.cause,
-            retry_after_ms=failure.retry_after_ms,
-            transient=failure.transient,
-        ),
-    )
-    if failure.transient:
-        return _exhaust(invocation, (failed,), "transport", failure.cause)
-    return _fail(invocation, (failed,), failure.cause.kind, failure.cause.message)
-
-
-def _give_up(
-    invocation: Invocation, before: tuple[NewEvent, ...], reason: RetryReason, message: str
-) -> Step:
-    return _exhaust(invocation, before, reason, Cause(kind=reason, message=message))
-
-
-def _exhaust(
-    invocation: Invocation, before: tuple[NewEvent, ...], reason: RetryReason, cause: Cause
-) -> Step:
-    """The end of automatic recovery: the phase first, then the pause that people see (REC-8)."""
-    exhausted = AllowanceExhausted(invocation=invocation.id, reason=reason, cause=cause)
-    paused = _pause(invocation, "exhausted", cause.message)
-    return Step((*before, _event(invocation, exhausted), paused))
-
-
-def _fail(invocation: Invocation, before: tuple[NewEvent, ...], code: str, message: str) -> Step:
-    """The end of an invocation that no retry could help: its node fails, or its caller is told."""
-    failed: Fact = (
-        NodeFailed(code=code, message=message)
-        if invocation.parent is None
-        else SubagentFailed(invocation=invocation.id, code=code, message=message)
-    )
-    return Step((*before, _event(invocation, failed)))
-
-
-# --- Calls ---------------------------------------------------------------------------------------
-
-
-def _called(
-    state: RunState, invocation: Invocation, request_id: str, answer: Answer, kind: Called
-) -> Step:
-    turn = turn_number(invocation)
-    made: list[CallMade] = []
-    requested: list[NewEvent] = []
-    for number, (call, arguments) in enumerate(kind.calls, start=1):
-        own_id = call_id(invocation.id, turn, number)
-        made.append(CallMade(call_id=own_id, provider_id=call.id or own_id, name=call.name))
-        requested += _request(state, invocation, own_id, call, arguments)
-    text = Payload.of(answer.text) if answer.text else None
-    answered = _answered(invocation, request_id, answer, tuple(made), text)
-    return Step((answered, *requested))
-
-
-def _request(
-    state: RunState,
-    invocation: Invocation,
-    own_id: str,
-    call: ToolCall,
-    arguments: dict[str, Any],
-) -> list[NewEvent]:
-    agent = state.agent_of(invocation)
-    if call.name == CALL_SUBAGENT and arguments.get("subagent") in agent.subagents:
-        called = SubagentCalled(
-            invocation=own_id,
-            parent=invocation.id,
-            agent=str(arguments["subagent"]),
-            provider_id=call.id or own_id,
-            input=Payload.of(arguments.get("input")),
-        )
-        return [_event(invocation, called)]
-    spec = state.tool_of(invocation, call.name)
-    requested = ToolRequested(
-        call_id=own_id,
-        invocation=invocation.id,
-        tool=call.name,
-        provider_id=call.id or own_id,
-        arguments=Payload.of(arguments),
-        effect=spec.effect if spec else "read",
-        key=f"{state.run}:{own_id}",
-    )
-    if spec is not None:
-        return [_event(invocation, requested)]
-    unknown = ToolFailed(
-        call_id=own_id, code="unknown_tool", message="there is no tool of that name here"
-    )
-    return [_event(invocation, requested), _event(invocation, unknown)]
-
-
-# --- Output --------------------------------------------------------------------------------------
-
-
-def _submitted(
-    state: RunState,
-    invocation: Invocation,
-    answered: NewEvent,
-    answer: Answer,
-    kind: Submitted,
-) -> Step:
-    agent = state.agent_of(invocation)
-    verdict = complete(
-        kind.raw,
-        agent.output_schema,
-        Evidence(
-            finish_reason=answer.finish_reason,
-            terminal=answer.terminal,
-            completion_tokens=answer.usage.completion_tokens if answer.usage else None,
-            max_tokens_sent=agent.max_output_tokens,
-        ),
-        mode="prompt" if kind.call is None else "tool",
-        accept_missing_closers=agent.accept_missing_closers,
-    )
-    if isinstance(verdict, Completed):
-        return _accept(invocation, answered, verdict)
-    rejected = _event(invocation, _rejection(invocation, kind.raw, verdict))
-    if isinstance(verdict, RefusedOutput):
-        return _fail(invocation, (answered, rejected), "refused", "the model refused to answer")
-    reason, message = _why(verdict)
-    return _give_up(invocation, (answered, rejected), reason, message)
-
-
-def _accept(invocation: Invocation, answered: NewEvent, verdict: Completed) -> Step:
-    output = Payload.of(verdict.output)
-    accepted = OutputAccepted(
-        invocation=invocation.id,
-        digest=output.digest,
-        assistant_message=verdict.assistant_message,
-        steps=tuple(step.name for step in verdict.steps),
-        coercions=tuple(f"{one.rule} {one.path}" for one in verdict.coercions),
-    )
-    ended: Fact = (
-        NodeCompleted(output=output)
-        if invocation.parent is None
-        else SubagentCompleted(
-            invocation=invocation.id, output=output, assistant_message=verdict.assistant_message
-        )
-    )
-    return Step((answered, _event(invocation, accepted), _event(invocation, ended)))
-
-
-def _rejection(invocation: Invocation, raw: str, verdict: Verdict) -> OutputRejected:
-    text = raw.encode("utf-8", "surrogatepass")
-    return OutputRejected(
-        invocation=invocation.id,
-        kind=_KINDS[type(verdict)],
-        issues=tuple(
-            OutputIssue(
-                code=issue.code,
-                path=issue.path,
-                schema_path=issue.schema_path,
-                message=issue.message,
-            )
-            for issue in getattr(verdict, "issues", ())
-        ),
-        digest=digest_of(text),
-        bytes=len(text),
-    )
-
-
-_KINDS: dict[type, Any] = {
-    TruncatedResponse: "truncated",
-    RefusedOutput: "refused",
-    InvalidJson: "invalid_json",
-    WrongEnvelope: "wrong_envelope",
-    SchemaViolation: "schema_violation",
-}
-
-
-def _why(verdict: Verdict) -> tuple[RetryReason, str]:
-    match verdict:
-        case TruncatedResponse():
-            return "length", "the output is cut off"
-        case WrongEnvelope():
-            return "wrong_envelope", "the output is not in the form that was asked for"
-        case SchemaViolation():
-            return "schema_violation", "the output does not fit its schema"
-        case _:
-            return "invalid_json", "the output is not JSON"
+    return Step((event(invocation, intent),), effect=AskModel(prepared, left))

@@ -20,6 +20,7 @@ from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
+from mulligan.projections.allowance import RESUMABLE
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
@@ -82,13 +83,30 @@ def resume(state: RunState, op: str, node: str | None = None) -> Append:
         for one in state.nodes.values()
         if one.status == "paused" and node in (None, one.id)
     } | ({state.reason} if node is None and state.status == "paused" else set())
-    if not reasons & {"exhausted", "parked", "operator", "context_exceeded"}:
+    if not reasons & RESUMABLE:
         waits = ", ".join(sorted(str(reason) for reason in reasons))
         raise InvalidInput(
             f"run {state.run!r} is {state.status}"
             + (f", waiting: {waits}, which a resume does not settle" if waits else "")
         )
     return _append(state, op, ByVersion(state.version), (RunResumed(target=node),))
+
+
+def redrive(state: RunState, op: str) -> Append:
+    """
+    Wake what is parked in a run, and nothing else.
+
+    Raises:
+        InvalidInput: nothing is parked there.
+    """
+    parked = [
+        one.id for one in state.nodes.values() if (one.status, one.reason) == ("paused", "parked")
+    ]
+    whole = (state.status, state.reason) == ("paused", "parked")
+    if not parked and not whole:
+        raise InvalidInput(f"run {state.run!r} is {state.status}: nothing is parked there")
+    facts = tuple(RunResumed(target=node) for node in parked) or (RunResumed(),)
+    return _append(state, op, ByVersion(state.version), facts)
 
 
 def reconcile(

@@ -97,6 +97,13 @@ def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:
     return step
 
 
+def _stopped(state: RunState, outcome: Outcome | None) -> Step:
+    """The run is being cancelled: what a tool came to is kept, and nothing else begins (REC-27)."""
+    if isinstance(outcome, ToolOutcome):
+        return Step((_receipt(state, outcome),))
+    return Step(release=Release("end"))
+
+
 def _receipt(state: RunState, outcome: ToolOutcome) -> NewEvent:
     caller = state.invocations[invocation_of_call(outcome.call_id)]
     return NewEvent(
@@ -106,6 +113,8 @@ def _receipt(state: RunState, outcome: ToolOutcome) -> NewEvent:
 
 def _node(state: RunState, subject: str, context: Context, outcome: Outcome | None) -> Step:
     subject_node = state.nodes[subject]
+    if state.status == "cancelling":
+        return _stopped(state, outcome)
     if subject_node.status in ENDED_NODE:
         return Step(release=Release("end"))
     return node.work(state, subject_node, context, outcome)
@@ -114,6 +123,8 @@ def _node(state: RunState, subject: str, context: Context, outcome: Outcome | No
 def _subagent(
     state: RunState, called: Invocation, context: Context, outcome: Outcome | None
 ) -> Step:
+    if state.status == "cancelling":
+        return _stopped(state, outcome)
     if called.status in ("completed", "failed", "cancelled"):
         return Step(release=Release("end"))
     return invocation.proceed(state, called, context, outcome)

@@ -8,16 +8,16 @@ events only; text that looks like one is text (REC-15).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
+from mulligan.completion import verdict
+from mulligan.completion.evidence import from_wire
+from mulligan.completion.verdict import Evidence
 from mulligan.decisions.conversation import CALL_SUBAGENT, HARNESS_TOOLS, SUBMIT_OUTPUT
 from mulligan.events.facts import OutputMode, RetryReason
 from mulligan.providers.port import Answer, ToolCall
-
-CUT_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "incomplete"})
-REFUSALS = frozenset({"content_filter", "refusal", "safety"})
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -58,11 +58,9 @@ TurnKind = Submitted | Called | AskedUser | Failed | Refused
 
 def classify(answer: Answer, mode: OutputMode, cap_sent: int | None) -> TurnKind:
     """What the answer to a request in `mode`, sent with `cap_sent` as its output cap, is."""
-    cut = _cut(answer, cap_sent)
-    if cut is not None:
-        return cut
-    if answer.finish_reason in REFUSALS:
-        return Refused()
+    told = _by_the_wire(answer, cap_sent)
+    if told is not None:
+        return told
     harness = [call for call in answer.calls if call.name in HARNESS_TOOLS]
     others = [call for call in answer.calls if call.name not in HARNESS_TOOLS]
     if harness and (others or len(harness) > 1):
@@ -75,15 +73,39 @@ def classify(answer: Answer, mode: OutputMode, cap_sent: int | None) -> TurnKind
     return _text(answer, mode)
 
 
-def _cut(answer: Answer, cap_sent: int | None) -> Failed | None:
+def evidence(answer: Answer, cap_sent: int | None) -> Evidence:
+    """What the wire said about an answer."""
+    return Evidence(
+        finish_reason=answer.finish_reason,
+        terminal=answer.terminal,
+        completion_tokens=answer.usage.completion_tokens if answer.usage else None,
+        max_tokens_sent=cap_sent,
+    )
+
+
+def _by_the_wire(answer: Answer, cap_sent: int | None) -> Failed | Refused | None:
+    """What the wire alone settles; a missing finish reason is never read as `stop`."""
+    if answer.repetitive:
+        return Failed("repetitive_output", "the response fell into a loop and was stopped")
     if not answer.terminal:
         return Failed("eof", "the response ended without a terminal event")
-    if answer.finish_reason in CUT_REASONS:
-        return Failed("length", "the response stopped at its output limit")
-    used = answer.usage.completion_tokens if answer.usage else None
-    if cap_sent is not None and used is not None and used >= cap_sent:
-        return Failed("length", "the response used up the output limit that was sent")
-    return None
+    told = from_wire(_size(answer), evidence(answer, cap_sent))
+    match told:
+        case verdict.TruncatedResponse():
+            return Failed("length", "the response stopped at its output limit")
+        case verdict.InvalidJson():
+            return Failed("invalid_json", "the provider says that the call was malformed")
+        case verdict.Refused():
+            return Refused()
+        case None:
+            return Refused() if answer.refused else None
+        case _:
+            assert_never(told)
+
+
+def _size(answer: Answer) -> int:
+    texts = (answer.text, *(call.arguments for call in answer.calls))
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _called(calls: list[ToolCall]) -> Called | Failed:
@@ -118,4 +140,5 @@ __all__ = [
     "Submitted",
     "TurnKind",
     "classify",
+    "evidence",
 ]

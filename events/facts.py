@@ -201,18 +201,23 @@ class NodeSkipped(Fact, frozen=True, kw_only=True):
 
 
 class TimerSet(Fact, frozen=True, kw_only=True):
-    """Work goes on after a delay. For a retry: what failed, and the attempt that comes next."""
+    """
+    Work goes on after a delay. For a retry: what failed, and the attempt that comes next. With
+    `invocation` it is that agent which waits (a node has several), else the node's function.
+    """
 
     purpose: Literal["retry", "backoff", "deadline"]
     delay_ms: int
     next_attempt: int | None = None
     cause: Cause | None = None
+    invocation: str | None = None
 
 
 class TimerFired(Fact, frozen=True, kw_only=True):
     """The delay is over."""
 
     purpose: Literal["retry", "backoff", "deadline"]
+    invocation: str | None = None
 
 
 # --- Model ---------------------------------------------------------------------------------------
@@ -222,6 +227,10 @@ class ModelRequested(Fact, frozen=True, kw_only=True):
     """
     A request is about to leave (the intent). `asked` are the parameters that the workflow set,
     `sent` those of the request's body; `digest` is of the body as a whole.
+
+    `retry_of` names the request of the same turn that this one comes after: it repeats it, body and
+    all, where the transport failed or a worker was lost, and takes its place where the response was
+    of no use (`AllowanceReserved.request_id` and its reason tell which).
     """
 
     request_id: str
@@ -282,7 +291,10 @@ class HistoryCompacted(Fact, frozen=True, kw_only=True):
 
 
 class AllowanceReserved(Fact, frozen=True, kw_only=True):
-    """One extra attempt is spent, before it begins; the envelope's attempt is the one it ends."""
+    """
+    One extra attempt is spent, before it begins; the envelope's attempt is the one it ends,
+    `request_id` the request that failed, and `cause` how.
+    """
 
     invocation: str
     reason: RetryReason
@@ -291,6 +303,7 @@ class AllowanceReserved(Fact, frozen=True, kw_only=True):
     limit: int
     request_id: str | None = None
     delay_ms: int | None = None
+    cause: Cause | None = None
 
 
 class AllowanceRefunded(Fact, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ class Keys:
         return f"{self._at}:b:{run}:{digest}"
 
     def snapshot(self, run: str) -> str:
-        """string: the run's folded state at a version"""
+        """hash: a version of the run, and its folded state then"""
         return f"{self._at}:snap:{run}"
 
     def rows(self, projection: str) -> str:
@@ -58,6 +58,14 @@ class Keys:
     def checkpoint(self, projection: str) -> str:
         """string: the last feed entry that the projection's rows contain"""
         return f"{self._at}:cp:{projection}"
+
+
+def workers_keys() -> tuple[str, str]:
+    """
+    sorted set: worker → server milliseconds until which it counts as alive; hash: worker → its card
+    """
+    at = f"{PREFIX}:{{workers}}"
+    return f"{at}:alive", f"{at}:cards"
 
 
 def queue_key(queue: str, priority: int) -> str:

@@ -60,6 +60,9 @@ class MemoryEventStore:
         self._tasks: dict[str, MemoryTask] = {}
         self._feeds: list[list[FeedEntry]] = [[] for _ in range(partitions)]
         self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
+        self._snapshots: dict[str, tuple[int, int, bytes]] = {}
+        """version, the millisecond until which it is kept, data"""
+        self._workers: dict[str, tuple[int, bytes]] = {}
         self._changed = Condition()
 
     # --- append ----------------------------------------------------------------------------------
@@ -273,6 +276,27 @@ class MemoryEventStore:
             raise EventUnreadable(f"run {run!r}: the payload {digest} is missing")
         return found
 
+    def snapshot(self, run: str) -> bytes | None:
+        """See `EventStore.snapshot`."""
+        with self._changed:
+            _, until_ms, data = self._snapshots.get(run, (0, 0, b""))
+            return data if until_ms > self._now_ms() else None
+
+    def keep_snapshot(
+        self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
+    ) -> bool:
+        """See `EventStore.keep_snapshot`."""
+        with self._changed:
+            found = self._runs.get(run)
+            if found is None or found.phase == "archived" or version > found.version:
+                return False
+            kept, until_ms, _ = self._snapshots.get(run, (0, 0, b""))
+            live = until_ms > self._now_ms() and kept <= found.version
+            if live and kept + gap_events > version:
+                return False
+            self._snapshots[run] = (version, self._now_ms() + ttl_ms, data)
+            return True
+
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
     ) -> list[FeedEntry]:
@@ -316,6 +340,19 @@ class MemoryEventStore:
                 return False
             self._rows[projection, partition] = (checkpoint, {**stored, **rows})
             return True
+
+    def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
+        """See `EventStore.announce`."""
+        with self._changed:
+            self._workers[worker] = (self._now_ms() + ttl_ms, card)
+            return self.workers()
+
+    def workers(self) -> dict[str, bytes]:
+        """See `EventStore.workers`."""
+        with self._changed:
+            now_ms = self._now_ms()
+            self._workers = {of: one for of, one in self._workers.items() if one[0] > now_ms}
+            return {worker: card for worker, (_, card) in self._workers.items()}
 
     def check(self) -> list[str]:
         """See `EventStore.check`."""

@@ -13,7 +13,17 @@ from typing import Any, Literal
 from redis import Redis
 from redis.exceptions import NoScriptError
 
-Name = Literal["append", "claim", "renew", "give_back", "sweep", "audit", "commit_rows"]
+Name = Literal[
+    "append",
+    "claim",
+    "renew",
+    "give_back",
+    "sweep",
+    "audit",
+    "commit_rows",
+    "announce",
+    "keep_snapshot",
+]
 
 _HEAD = "#!lua\n"
 _HEAD_WHEN_FULL = "#!lua flags=allow-oom\n"

@@ -15,7 +15,7 @@ from redis import Redis
 
 from mulligan.errors import EventUnreadable, StoreUnfit
 from mulligan.events.envelope import Envelope
-from mulligan.events.keys import Keys, partition_of, partitions_key
+from mulligan.events.keys import Keys, partition_of, partitions_key, workers_keys
 from mulligan.events.payload import digest_of
 from mulligan.events.prepared import check_lease, prepare
 from mulligan.events.redis_append import (
@@ -215,6 +215,24 @@ class RedisEventStore:
             raise EventUnreadable(f"run {run!r}: the payload {digest} {found}")
         return data
 
+    def snapshot(self, run: str) -> bytes | None:
+        """See `EventStore.snapshot`."""
+        with answers(self._place):
+            return cast("bytes | None", self._client.hget(self._keys(run).snapshot(run), "d"))
+
+    def keep_snapshot(
+        self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
+    ) -> bool:
+        """See `EventStore.keep_snapshot`."""
+        keys = self._keys(run)
+        with answers(self._place):
+            reply = self._scripts.call(
+                "keep_snapshot",
+                [keys.runs, keys.snapshot(run)],
+                [run, version, gap_events, ttl_ms, data],
+            )
+        return bool(reply)
+
     # --- Following all runs ----------------------------------------------------------------------
 
     def feed(
@@ -271,6 +289,18 @@ class RedisEventStore:
                 [expected, checkpoint, *flat],
             )
         return bool(reply)
+
+    # --- Workers ---------------------------------------------------------------------------------
+
+    def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
+        """See `EventStore.announce`."""
+        with answers(self._place):
+            reply = self._scripts.call("announce", workers_keys(), [worker, ttl_ms, card])
+        return {name.decode(): text for name, text in zip(reply[::2], reply[1::2], strict=True)}
+
+    def workers(self) -> dict[str, bytes]:
+        """See `EventStore.workers`."""
+        return self.announce("", b"", 0)
 
     # --- The server ------------------------------------------------------------------------------
 

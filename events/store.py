@@ -261,6 +261,22 @@ class EventStore(Protocol):
         """
         ...
 
+    def snapshot(self, run: str) -> bytes | None:
+        """The folded state that was last kept of a run, or None."""
+        ...
+
+    def keep_snapshot(
+        self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
+    ) -> bool:
+        """
+        Keep a run's folded state as of `version` for `ttl_ms`; whether it was kept. It is not for a
+        run that is gone, archived or not that far, nor where one is less than `gap_events` behind.
+
+        Raises:
+            StoreFull: the server has no memory for it.
+        """
+        ...
+
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
     ) -> list[FeedEntry]:
@@ -291,6 +307,17 @@ class EventStore(Protocol):
         rows: Mapping[str, bytes],
     ) -> bool:
         """Set rows and checkpoint together, if the checkpoint still is `expected`."""
+        ...
+
+    def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
+        """
+        Say that a worker lives for `ttl_ms` from now (0: it ends), and get the cards of all that
+        live, by worker. Whoever has not said so in time is forgotten.
+        """
+        ...
+
+    def workers(self) -> dict[str, bytes]:
+        """The cards of all workers that live, by worker."""
         ...
 
     def check(self) -> list[str]:

@@ -24,6 +24,7 @@ _COMMANDS = {
     "projector": "keep the rows that lists show",
     "reconcile": "say what became of an effect whose outcome is unknown",
     "recovery": "the allowances of a run, and what is left of them",
+    "redrive": "let what is parked go on",
     "resume": "let a paused run go on",
     "run": "work a run here and follow it to its end",
     "scripted-model": "an OpenAI-compatible server that plays a script",

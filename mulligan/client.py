@@ -217,6 +217,16 @@ class Client:
         """
         self._decide(lambda: people.resume(self.status(run), _op(), node))
 
+    def redrive(self, run: str) -> None:
+        """
+        Wake what is parked in a run: what kept killing its workers, or found no worker with its
+        code.
+
+        Raises:
+            InvalidInput: nothing is parked there.
+        """
+        self._decide(lambda: people.redrive(self.status(run), _op()))
+
     def reconcile(
         self, run: str, call_id: str, outcome: Outcome, *, by: str = "operator", result: Any = None
     ) -> None:

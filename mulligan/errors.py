@@ -111,7 +111,11 @@ class EnvironmentUnfit(MulliganError):
 
 
 class CodeMissing(EnvironmentUnfit):
-    """The code that a run's plan names is not here, or is another version of it."""
+    """The code that a run's plan names is not here, or is another version: `code` says which."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        self.code = code
+        super().__init__(message)
 
 
 class StoreUnavailable(EnvironmentUnfit):

@@ -10,6 +10,7 @@ from typing import Any
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
+from mulligan.projections.allowance import RESUMABLE
 
 _RECEIPTS = (
     facts.ToolSucceeded,
@@ -28,7 +29,8 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     Versions rise by one from a `RunRequested` on; nothing but late receipts follows the run's end;
     a node ends once and starts only when it is ready; a request is answered, or given up, once; a
     tool starts after it was called, and a `write` once, unless a person let it be tried again; no
-    result is followed by another start; no allowance is overdrawn.
+    result is followed by another start; no allowance is overdrawn, gives back more than it reserved
+    for transport, or is drawn on when it is exhausted or its run is being cancelled.
     """
     check = _Check()
     for event in events:
@@ -50,6 +52,11 @@ class _Check:
         self._starts: dict[str, int] = {}
         self._allowed: dict[str, int] = {}
         self._answered: set[str] = set()
+        self._used: dict[str, int] = {}
+        self._for_transport: dict[str, int] = {}
+        self._exhausted: set[str] = set()
+        self._paused: dict[str, tuple[str, str]] = {}
+        self._cancelling = False
 
     def take(self, event: Envelope) -> None:
         self._order(event)
@@ -126,6 +133,44 @@ class _Check:
     def reserved(self, event: Envelope, fact: facts.AllowanceReserved) -> None:
         if fact.used > fact.limit:
             self.say(event, f"{fact.used} used of {fact.limit}")
+        if fact.used != self._used.get(fact.invocation, 0) + 1:
+            self.say(event, f"{fact.used} used after {self._used.get(fact.invocation, 0)}")
+        if fact.next_attempt != (event.attempt or 0) + 1:
+            self.say(event, f"attempt {event.attempt} is followed by {fact.next_attempt}")
+        if fact.invocation in self._exhausted:
+            self.say(event, f"the allowance of {fact.invocation} was exhausted")
+        if self._cancelling:
+            self.say(event, "the run is being cancelled")
+        self._used[fact.invocation] = fact.used
+        if fact.reason == "transport":
+            reserved = self._for_transport.get(fact.invocation, 0)
+            self._for_transport[fact.invocation] = reserved + 1
+
+    def refunded(self, event: Envelope, fact: facts.AllowanceRefunded) -> None:
+        reserved = self._for_transport.pop(fact.invocation, 0)
+        if fact.count > reserved:
+            self.say(event, f"{fact.count} given back of {reserved} reserved for transport")
+        if fact.used != self._used.get(fact.invocation, 0) - fact.count:
+            self.say(event, f"{fact.used} used after {fact.count} were given back")
+        self._used[fact.invocation] = fact.used
+
+    def exhausted(self, event: Envelope, fact: facts.AllowanceExhausted) -> None:
+        self._exhausted.add(fact.invocation)
+
+    def paused(self, event: Envelope, fact: facts.NodePaused) -> None:
+        self._paused[fact.invocation] = (event.node or "", fact.reason)
+
+    def resumed(self, event: Envelope, fact: facts.RunResumed) -> None:
+        """Fresh allowances for what the resume is meant for."""
+        for invocation, (node, reason) in list(self._paused.items()):
+            if reason in RESUMABLE and fact.target in (None, node):
+                del self._paused[invocation]
+                self._exhausted.discard(invocation)
+                self._for_transport.pop(invocation, None)
+                self._used.pop(invocation, None)
+
+    def cancelling(self, event: Envelope, fact: Fact) -> None:
+        self._cancelling = True
 
 
 _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
@@ -139,4 +184,9 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     (facts.ToolSucceeded, facts.ToolFailed): _Check.tool_answered,
     facts.EffectReconciled: _Check.reconciled,
     facts.AllowanceReserved: _Check.reserved,
+    facts.AllowanceRefunded: _Check.refunded,
+    facts.AllowanceExhausted: _Check.exhausted,
+    facts.NodePaused: _Check.paused,
+    facts.RunResumed: _Check.resumed,
+    facts.RunCancelRequested: _Check.cancelling,
 }

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import Cause, Fact
+from mulligan.events.facts import Cause, Fact, RetryReason
 from mulligan.events.ids import invocation_of_call, node_of_invocation, template_of
 from mulligan.projections import allowance
 from mulligan.projections.state import (
@@ -24,9 +24,11 @@ from mulligan.projections.state import (
     Call,
     Invocation,
     Node,
+    NodeStatus,
     Recovery,
     Request,
     RunState,
+    Trouble,
     Turn,
 )
 from mulligan.schemas.plan import AgentPlan, plan_from_dict
@@ -96,11 +98,12 @@ def _paused(state: RunState, event: Envelope, fact: facts.RunPaused) -> None:
 def _resumed(state: RunState, event: Envelope, fact: facts.RunResumed) -> None:
     _goes_on(state)
     for invocation in list(state.invocations.values()):
-        if invocation.reason in ("exhausted", "parked", "operator", "context_exceeded") and (
+        if invocation.reason in allowance.RESUMABLE and (
             fact.target in (None, node_of_invocation(invocation.id))
         ):
             fresh = allowance.resume(invocation.recovery)
-            _unpause(state, replace(invocation, recovery=fresh, interrupted=0))
+            goes_on = replace(invocation, recovery=fresh, interrupted=0, resends=0)
+            _unpause(state, goes_on, event.time_ms)
     for node in list(state.nodes.values()):
         if node.status == "paused" and node.reason == "parked" and fact.target in (None, node.id):
             _put(state, replace(node, status="running", reason=None))
@@ -200,7 +203,9 @@ def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> 
     agent = state.plan_of(node.id).work
     if isinstance(agent, AgentPlan) and node.id not in state.invocations:
         recovery = Recovery(invocation_id=node.id, limit=agent.recovery_limit)
-        state.invocations[node.id] = Invocation(id=node.id, recovery=recovery)
+        state.invocations[node.id] = Invocation(
+            id=node.id, recovery=recovery, since_ms=event.time_ms
+        )
 
 
 @on(facts.NodeCompleted)
@@ -218,6 +223,7 @@ def _node_failed(state: RunState, event: Envelope, fact: facts.NodeFailed) -> No
         _put(state, replace(node, status="failed", failure=failure, ended_ms=event.time_ms))
         state.failed_node = state.failed_node or node.id
         _settle(state, node.id, "failed")
+        _cancel_agents(state, node.id)
 
 
 @on(facts.NodePaused)
@@ -237,8 +243,13 @@ def _node_cancelled(state: RunState, event: Envelope, fact: facts.NodeCancelled)
     node = _node(state, event)
     if node.status not in ENDED_NODE:
         _put(state, replace(node, status="cancelled", ended_ms=event.time_ms))
+    _cancel_agents(state, node.id)
+
+
+def _cancel_agents(state: RunState, node_id: str) -> None:
+    """What a node's agents still do is of no use to anybody once the node has ended (REC-27)."""
     for invocation in list(state.invocations.values()):
-        if node_of_invocation(invocation.id) == node.id:
+        if node_of_invocation(invocation.id) == node_id:
             _settle(state, invocation.id, "cancelled")
 
 
@@ -249,14 +260,25 @@ def _node_skipped(state: RunState, event: Envelope, fact: facts.NodeSkipped) -> 
 
 @on(facts.TimerSet)
 def _timer_set(state: RunState, event: Envelope, fact: facts.TimerSet) -> None:
-    node = _node(state, event)
     due = event.time_ms + fact.delay_ms
+    if fact.invocation is not None:
+        _set_timer(state, fact.invocation, due)
+        return
+    node = _node(state, event)
     _put(state, replace(node, status="retrying", timer_due_ms=due, failure=fact.cause))
 
 
 @on(facts.TimerFired)
 def _timer_fired(state: RunState, event: Envelope, fact: facts.TimerFired) -> None:
+    if fact.invocation is not None:
+        _set_timer(state, fact.invocation, None)
+        return
     _put(state, replace(_node(state, event), timer_due_ms=None))
+
+
+def _set_timer(state: RunState, invocation_id: str, due_ms: int | None) -> None:
+    invocation = state.invocations[invocation_id]
+    state.invocations[invocation_id] = replace(invocation, timer_due_ms=due_ms)
 
 
 # --- Invocations ---------------------------------------------------------------------------------
@@ -267,19 +289,19 @@ def _settle(state: RunState, invocation_id: str, status: Any) -> None:
     invocation = state.invocations.get(invocation_id)
     if invocation is None or invocation.status in ("completed", "failed", "cancelled"):
         return
-    recovery = invocation.recovery
+    recovery = allowance.recovered(invocation.recovery)
     if status == "cancelled":
         recovery = replace(recovery, phase="cancelled")
     state.invocations[invocation_id] = replace(
-        invocation, status=status, reason=None, request=None, recovery=recovery
+        invocation, status=status, reason=None, request=None, timer_due_ms=None, recovery=recovery
     )
 
 
-def _unpause(state: RunState, invocation: Invocation) -> None:
+def _unpause(state: RunState, invocation: Invocation, now_ms: int) -> None:
     """Let an invocation go on, and its node with it unless another of its agents still waits."""
     recovery = replace(invocation.recovery, phase="active")
     state.invocations[invocation.id] = replace(
-        invocation, status="active", reason=None, recovery=recovery
+        invocation, status="active", reason=None, since_ms=now_ms, recovery=recovery
     )
     node = state.nodes[node_of_invocation(invocation.id)]
     if node.status == "paused":
@@ -296,7 +318,13 @@ def _unpause(state: RunState, invocation: Invocation) -> None:
 def _model_requested(state: RunState, event: Envelope, fact: facts.ModelRequested) -> None:
     invocation = state.invocations[fact.invocation]
     attempt = event.attempt or invocation.attempt
-    request = Request(id=fact.request_id, turn=fact.turn, attempt=attempt, mode=fact.mode)
+    request = Request(
+        id=fact.request_id,
+        turn=fact.turn,
+        attempt=attempt,
+        mode=fact.mode,
+        cap=fact.sent.get("max_tokens") or fact.sent.get("max_completion_tokens"),
+    )
     recovery = allowance.dispatch(invocation.recovery, fact.request_id, attempt)
     state.invocations[invocation.id] = replace(
         invocation, request=request, attempt=attempt, recovery=recovery
@@ -315,28 +343,102 @@ def _model_answered(state: RunState, event: Envelope, fact: facts.ModelAnswered)
             calls=tuple(call.call_id for call in fact.calls),
         )
         turns = (*turns, turn)
-    state.invocations[invocation.id] = replace(invocation, request=None, interrupted=0, turns=turns)
+    useful = bool(fact.calls)
+    state.invocations[invocation.id] = replace(
+        invocation,
+        request=None,
+        interrupted=0,
+        turns=turns,
+        issues=(),
+        retry_of=None if useful else fact.request_id,
+        trouble=None if useful else invocation.trouble,
+        # A response without an end is no success of the transport: nothing is given back for it.
+        resends=invocation.resends if fact.terminal else 0,
+        recovery=allowance.recovered(invocation.recovery) if useful else invocation.recovery,
+    )
+    _show_phase(state, invocation.id)
 
 
 @on(facts.ModelFailed)
 def _model_failed(state: RunState, event: Envelope, fact: facts.ModelFailed) -> None:
     invocation = state.invocations[fact.invocation]
-    state.invocations[invocation.id] = replace(invocation, request=None)
+    state.invocations[invocation.id] = replace(
+        invocation, request=None, retry_of=fact.request_id, interrupted=0
+    )
 
 
 @on(facts.ModelInterrupted)
 def _model_interrupted(state: RunState, event: Envelope, fact: facts.ModelInterrupted) -> None:
     invocation = state.invocations[fact.invocation]
     state.invocations[invocation.id] = replace(
-        invocation, request=None, interrupted=invocation.interrupted + 1
+        invocation,
+        request=None,
+        retry_of=fact.request_id,
+        interrupted=invocation.interrupted + 1,
     )
 
 
-@on(facts.AllowanceReserved, facts.AllowanceRefunded, facts.AllowanceExhausted)
-def _allowance(state: RunState, event: Envelope, fact: Any) -> None:
+@on(facts.HistoryCompacted)
+def _history_compacted(state: RunState, event: Envelope, fact: facts.HistoryCompacted) -> None:
+    invocation = state.invocations[fact.invocation]
+    state.invocations[invocation.id] = replace(
+        invocation, compacted=(*invocation.compacted, *fact.call_ids)
+    )
+
+
+@on(facts.AllowanceReserved)
+def _reserved(state: RunState, event: Envelope, fact: facts.AllowanceReserved) -> None:
     invocation = state.invocations[fact.invocation]
     recovery = allowance.evolve(invocation.recovery, event)
-    state.invocations[invocation.id] = replace(invocation, recovery=recovery)
+    if recovery is invocation.recovery:
+        return
+    invocation = replace(invocation, recovery=recovery, attempt=fact.next_attempt)
+    resends = invocation.resends + 1 if fact.reason == "transport" else 0
+    state.invocations[invocation.id] = replace(
+        _troubled(invocation, fact.reason, fact.cause), resends=resends
+    )
+    _show_phase(state, invocation.id)
+
+
+@on(facts.AllowanceRefunded)
+def _refunded(state: RunState, event: Envelope, fact: facts.AllowanceRefunded) -> None:
+    invocation = state.invocations[fact.invocation]
+    recovery = allowance.evolve(invocation.recovery, event)
+    state.invocations[invocation.id] = replace(invocation, recovery=recovery, resends=0)
+    _show_phase(state, invocation.id)
+
+
+@on(facts.AllowanceExhausted)
+def _exhausted(state: RunState, event: Envelope, fact: facts.AllowanceExhausted) -> None:
+    invocation = state.invocations[fact.invocation]
+    recovery = allowance.evolve(invocation.recovery, event)
+    invocation = replace(invocation, recovery=recovery, resends=0)
+    state.invocations[invocation.id] = _troubled(invocation, fact.reason, fact.cause)
+
+
+def _troubled(invocation: Invocation, reason: RetryReason, cause: Cause | None) -> Invocation:
+    """Transport is no trouble of the model's: the same request is sent again as it was."""
+    if reason == "transport":
+        return invocation
+    message = cause.message if cause is not None else ""
+    trouble = Trouble(reason=reason, message=message, issues=invocation.issues)
+    return replace(invocation, trouble=trouble)
+
+
+def _show_phase(state: RunState, invocation_id: str) -> None:
+    """A node is `retrying` while its own agent is, and shows that agent's attempt (REC-9)."""
+    node = state.nodes.get(invocation_id)
+    if node is not None and node.status in ("running", "retrying"):
+        invocation = state.invocations[invocation_id]
+        retrying = invocation.recovery.phase == "retrying"
+        status: NodeStatus = "retrying" if retrying else "running"
+        _put(state, replace(node, status=status, attempt=invocation.attempt))
+
+
+@on(facts.OutputRejected)
+def _output_rejected(state: RunState, event: Envelope, fact: facts.OutputRejected) -> None:
+    invocation = state.invocations[fact.invocation]
+    state.invocations[invocation.id] = replace(invocation, issues=fact.issues)
 
 
 @on(facts.OutputAccepted)
@@ -384,7 +486,7 @@ def _tool_succeeded(state: RunState, event: Envelope, fact: facts.ToolSucceeded)
     call = _call(state, fact.call_id)
     if call.status not in ANSWERED_CALL:
         _put_call(state, replace(call, status="succeeded", result=fact.result, error=None))
-        _reconciled_pause(state, fact.call_id)
+        _reconciled_pause(state, fact.call_id, event.time_ms)
 
 
 @on(facts.ToolFailed)
@@ -393,7 +495,7 @@ def _tool_failed(state: RunState, event: Envelope, fact: facts.ToolFailed) -> No
     if call.status not in ANSWERED_CALL:
         error = Cause(kind=fact.code, message=fact.message)
         _put_call(state, replace(call, status="failed", error=error))
-        _reconciled_pause(state, fact.call_id)
+        _reconciled_pause(state, fact.call_id, event.time_ms)
 
 
 @on(facts.ToolOutcomeUnknown)
@@ -415,16 +517,16 @@ def _reconciled(state: RunState, event: Envelope, fact: facts.EffectReconciled) 
     else:
         error = Cause(kind="reconciled_as_failed", message="the effect did not take place")
         _put_call(state, replace(call, status="failed", error=error))
-    _reconciled_pause(state, fact.call_id)
+    _reconciled_pause(state, fact.call_id, event.time_ms)
 
 
-def _reconciled_pause(state: RunState, call_id: str) -> None:
+def _reconciled_pause(state: RunState, call_id: str, now_ms: int) -> None:
     """What waited for this call's outcome goes on, once no other call of it is unknown."""
     invocation = state.invocations[invocation_of_call(call_id)]
     unknown = any(call.status == "unknown" for call in invocation.calls.values())
     if invocation.reason == "reconciliation_required" and not unknown:
         _goes_on(state)
-        _unpause(state, invocation)
+        _unpause(state, invocation, now_ms)
 
 
 @on(facts.SubagentCalled)
@@ -446,7 +548,11 @@ def _subagent_called(state: RunState, event: Envelope, fact: facts.SubagentCalle
         limit=plan.recovery_limit if plan else 0,
     )
     state.invocations[fact.invocation] = Invocation(
-        id=fact.invocation, recovery=recovery, agent=fact.agent, input=fact.input
+        id=fact.invocation,
+        recovery=recovery,
+        agent=fact.agent,
+        input=fact.input,
+        since_ms=event.time_ms,
     )
 
 

@@ -15,6 +15,7 @@ from mulligan.events.facts import (
     CallMade,
     Cause,
     EffectClass,
+    OutputIssue,
     OutputMode,
     PauseReason,
     RetryReason,
@@ -54,6 +55,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     turn: int
     attempt: int
     mode: OutputMode
+    cap: int | None = None
+    """the output limit in its body, in tokens"""
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -109,6 +112,14 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     entries: tuple[RecoveryEntry, ...] = ()
 
 
+class Trouble(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why the model's last response was of no use: what the next request tells it."""
+
+    reason: RetryReason
+    message: str = ""
+    issues: tuple[OutputIssue, ...] = ()
+
+
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One execution of an agent, from its prompt to its final output."""
 
@@ -121,6 +132,19 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     interrupted: int = 0
     """requests of this turn that a lost worker had sent"""
     request: Request | None = None
+    retry_of: str | None = None
+    """the request of the turn under way that the next one comes after"""
+    resends: int = 0
+    """reservations that the request under way has made for transport and may get back (REC-4)"""
+    trouble: Trouble | None = None
+    """of the turn under way; a complete tool round ends it"""
+    issues: tuple[OutputIssue, ...] = ()
+    """of the output that was rejected last"""
+    compacted: tuple[str, ...] = ()
+    """calls whose arguments and results are shown to the model shortened (REC-20)"""
+    since_ms: int = 0
+    """when it began, or was last let go on: where its time limit counts from"""
+    timer_due_ms: int | None = None
     turns: tuple[Turn, ...] = ()
     calls: dict[str, Call] = {}
     status: Literal["active", "paused", "completed", "failed", "cancelled"] = "active"
@@ -247,11 +271,13 @@ __all__ = [
     "CallMade",
     "Invocation",
     "Node",
+    "NodeStatus",
     "Phase",
     "Recovery",
     "RecoveryEntry",
     "Request",
     "RunState",
     "RunStatus",
+    "Trouble",
     "Turn",
 ]

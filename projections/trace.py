@@ -96,14 +96,24 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.NodePaused: lambda f: f"paused: {f.reason}{_more(f.detail)}",
     facts.NodeCancelled: lambda f: "cancelled",
     facts.NodeSkipped: lambda f: f"skipped: {_SKIPPED[f.because]}",
-    facts.TimerSet: lambda f: f"{f.purpose} in {f.delay_ms} ms{_cause(f.cause)}",
+    facts.TimerSet: lambda f: (
+        f"waits {f.delay_ms} ms before attempt {f.next_attempt}{_cause(f.cause)}"
+    ),
     facts.TimerFired: lambda f: f"{f.purpose} timer fired",
-    facts.ModelRequested: lambda f: f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}",
+    facts.ModelRequested: lambda f: (
+        f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}"
+        f"{_more(f.retry_of and f'after {f.retry_of}')}"
+    ),
+    facts.HistoryCompacted: lambda f: (
+        f"{f.invocation}: {len(f.call_ids)} older calls shortened, "
+        f"history about {f.tokens_before} → {f.tokens_after} tokens (estimated)"
+    ),
     facts.ModelAnswered: lambda f: _answered(f),
     facts.ModelFailed: lambda f: f"{f.request_id} failed{_cause(f.cause)}",
     facts.ModelInterrupted: lambda f: f"{f.request_id}: its worker was lost before it was answered",
     facts.AllowanceReserved: lambda f: (
         f"attempt {f.next_attempt} follows: {f.reason} ({f.used} of {f.limit} used)"
+        f"{_cause(f.cause)}"
     ),
     facts.AllowanceRefunded: lambda f: f"{f.count} given back, {f.used} used",
     facts.AllowanceExhausted: lambda f: f"automatic recovery ends: {f.reason}{_cause(f.cause)}",

@@ -51,6 +51,11 @@ class CallCollector:
             call.name = name
         call.arguments.append(arguments)
 
+    @property
+    def count(self) -> int:
+        """How many calls have begun."""
+        return len(self._calls)
+
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls so far, in the order they began; an id that was not sent is empty."""
         return tuple(

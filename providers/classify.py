@@ -80,6 +80,8 @@ def judge(status: int, headers: Mapping[str, str], heard: Heard, now: float) -> 
     if status >= 300:
         error = heard.error or WireError()
         return _of_status(status, error, retry_after_ms)
+    if heard.repetitive:
+        return answer(heard)
     if heard.error is not None:
         return _of_error(heard.error, retry_after_ms)
     unfit = _unfit(headers.get("content-type", ""), heard)
@@ -98,6 +100,7 @@ def answer(heard: Heard) -> Answer:
         usage=heard.usage,
         served_model=heard.served_model,
         refused=heard.refused,
+        repetitive=heard.repetitive,
     )
 
 

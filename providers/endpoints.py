@@ -16,12 +16,15 @@ from mulligan.errors import EnvironmentUnfit
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """
     One provider. `api_base` is None where it is the user's own server, `key_name` where no key is
-    needed; `model_header` is set where the provider routes by a header as well.
+    needed; `model_header` is set where the provider routes by a header as well. `native_schemas`
+    tells whether it is known to hold its models to a JSON Schema sent as `response_format`; where
+    only some of its models are, it is not.
     """
 
     api_base: str | None = None
     key_name: str | None = None
     model_header: str | None = None
+    native_schemas: bool = False
 
 
 ENDPOINTS = {
@@ -38,15 +41,28 @@ ENDPOINTS = {
     # A Grok subscription: the address is that of the user's own access to it.
     "grok": Endpoint(key_name="GROK_API_KEY", model_header="x-grok-model-override"),
     "groq": Endpoint(api_base="https://api.groq.com/openai/v1", key_name="GROQ_API_KEY"),
-    "hosted_vllm": Endpoint(),
-    "lm_studio": Endpoint(api_base="http://127.0.0.1:1234/v1"),
+    "hosted_vllm": Endpoint(native_schemas=True),
+    "lm_studio": Endpoint(api_base="http://127.0.0.1:1234/v1", native_schemas=True),
     "mistral": Endpoint(api_base="https://api.mistral.ai/v1", key_name="MISTRAL_API_KEY"),
-    "ollama": Endpoint(api_base="http://127.0.0.1:11434/v1"),
-    "openai": Endpoint(api_base="https://api.openai.com/v1", key_name="OPENAI_API_KEY"),
+    "ollama": Endpoint(api_base="http://127.0.0.1:11434/v1", native_schemas=True),
+    "openai": Endpoint(
+        api_base="https://api.openai.com/v1", key_name="OPENAI_API_KEY", native_schemas=True
+    ),
     "openrouter": Endpoint(api_base="https://openrouter.ai/api/v1", key_name="OPENROUTER_API_KEY"),
     "together_ai": Endpoint(api_base="https://api.together.xyz/v1", key_name="TOGETHERAI_API_KEY"),
-    "xai": Endpoint(api_base="https://api.x.ai/v1", key_name="XAI_API_KEY"),
+    "xai": Endpoint(api_base="https://api.x.ai/v1", key_name="XAI_API_KEY", native_schemas=True),
 }
+
+
+def holds_to_schemas(model: str, api_base: str | None) -> bool:
+    """
+    Whether a model is asked where native schemas are known to be kept to: by the first part of its
+    name, unless that is a provider's and `api_base` leads to some other server.
+    """
+    endpoint = ENDPOINTS.get(model.partition("/")[0])
+    if endpoint is None or (api_base is not None and endpoint.key_name is not None):
+        return False
+    return endpoint.native_schemas
 
 
 def endpoint_of(model: str) -> tuple[Endpoint, str]:

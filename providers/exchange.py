@@ -17,6 +17,7 @@ import msgspec
 
 from mulligan.providers import classify
 from mulligan.providers.port import Answer, Failure
+from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.wire import WireReader
 
 
@@ -35,12 +36,14 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
 class Exchange:
     """
-    Requests through one pool of connections. Belongs to the loop on which it is first used;
+    Requests through one pool of connections; a response that falls into a loop, by `repetition`, is
+    left there. Belongs to the loop on which it is first used;
     `aclose`, on that loop, closes the pool.
     """
 
-    def __init__(self, deadlines: Deadlines) -> None:
+    def __init__(self, deadlines: Deadlines, repetition: Repetition = DEFAULT_REPETITION) -> None:
         self._deadlines = deadlines
+        self._repetition = repetition
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
     async def send(self, request: httpx2.Request) -> Answer | Failure:
@@ -72,7 +75,7 @@ class Exchange:
 
     async def _read(self, response: httpx2.Response) -> Answer | Failure:
         headers = {name.lower(): value for name, value in response.headers.items()}
-        reader = WireReader(headers.get("content-type", ""))
+        reader = WireReader(headers.get("content-type", ""), self._repetition)
         try:
             await self._feed(response, reader)
         except (_Silent, httpx2.TransportError) as error:

@@ -26,6 +26,7 @@ from mulligan.providers.endpoints import Endpoint, address_of, endpoint_of
 from mulligan.providers.event_loop import ModelLoop
 from mulligan.providers.exchange import Deadlines, Exchange
 from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared
+from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.tap import WireTap, body_changed
 
 KeyLookup = Callable[[str], str | None]
@@ -59,10 +60,15 @@ _import_lock = threading.Lock()
 class LiteLLMProvider:
     """A provider for every model of `endpoints.py`; `keys` looks up their keys, one a request."""
 
-    def __init__(self, keys: KeyLookup, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self,
+        keys: KeyLookup,
+        deadlines: Deadlines | None = None,
+        repetition: Repetition = DEFAULT_REPETITION,
+    ) -> None:
         self._keys = keys
         self._loop = ModelLoop()
-        self._exchange = Exchange(deadlines or Deadlines())
+        self._exchange = Exchange(deadlines or Deadlines(), repetition)
 
     def prepare(self, request: ModelRequest) -> Prepared:
         """

@@ -90,7 +90,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     `finish_reason` as received, None if none came; `terminal` whether a terminal event (a finish
     reason) was seen; `usage` None if the provider reported none; `refused` whether the provider
-    marked the message as a refusal.
+    marked the message as a refusal; `repetitive` whether it was stopped since it fell into a loop
+    (REC-16): then nothing was heard of its end.
     """
 
     finish_reason: str | None
@@ -100,6 +101,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     served_model: str | None = None
     refused: bool = False
+    repetitive: bool = False
 
     def __repr__(self) -> str:
         return (

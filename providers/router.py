@@ -16,8 +16,8 @@ from mulligan.providers.port import (
     Prepared,
     Provider,
 )
+from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.scripted import PREFIX, ScriptedModelProvider
-
 
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "ollama", "openai", "scripted"})
 """Providers whose models users run themselves, or reach through an OpenAI-compatible server."""
@@ -27,7 +27,8 @@ class ModelRouter:
     """
     Asks `scripted/<name>` directly and everything else through litellm (imported by the first
     request that needs it). `api_base` is where a model of `OWN_SERVERS` is asked whose request has
-    none of its own: a key of any other provider is not sent there. `keys` looks up the value of a key by the name of its variable.
+    none of its own: a key of any other provider is not sent there. `keys` looks up the value of a
+    key by the name of its variable.
     """
 
     def __init__(
@@ -36,10 +37,11 @@ class ModelRouter:
         *,
         api_base: str | None = None,
         deadlines: Deadlines | None = None,
+        repetition: Repetition = DEFAULT_REPETITION,
     ) -> None:
         self._api_base = api_base
-        self._scripted = ScriptedModelProvider(deadlines=deadlines)
-        self._litellm = LiteLLMProvider(keys, deadlines)
+        self._scripted = ScriptedModelProvider(deadlines=deadlines, repetition=repetition)
+        self._litellm = LiteLLMProvider(keys, deadlines, repetition)
 
     def prepare(self, request: ModelRequest) -> Prepared:
         """

@@ -15,6 +15,7 @@ from mulligan.providers.body import prepare, tracing_headers
 from mulligan.providers.event_loop import ModelLoop
 from mulligan.providers.exchange import Deadlines, Exchange
 from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared
+from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 
 PREFIX = "scripted/"
 
@@ -22,10 +23,15 @@ PREFIX = "scripted/"
 class ScriptedModelProvider:
     """A provider that asks the server at a request's `api_base`, or at the one given here."""
 
-    def __init__(self, api_base: str | None = None, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self,
+        api_base: str | None = None,
+        deadlines: Deadlines | None = None,
+        repetition: Repetition = DEFAULT_REPETITION,
+    ) -> None:
         self._api_base = api_base
         self._loop = ModelLoop()
-        self._exchange = Exchange(deadlines or Deadlines())
+        self._exchange = Exchange(deadlines or Deadlines(), repetition)
 
     def prepare(self, request: ModelRequest) -> Prepared:
         """

@@ -15,6 +15,7 @@ import msgspec
 from mulligan.events.facts import Usage
 from mulligan.providers.calls import CallCollector
 from mulligan.providers.port import ToolCall
+from mulligan.providers.repetition import DEFAULT_REPETITION, LoopWatch, Repetition
 from mulligan.providers.sse import EventReader
 
 
@@ -32,7 +33,8 @@ class WireError(msgspec.Struct, frozen=True, kw_only=True):
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """
     What was received. `done` tells whether `[DONE]` came, `broken` whether an event or the body was
-    not to be read, `recognised` whether anything of a chat completion was in it.
+    not to be read, `recognised` whether anything of a chat completion was in it, `repetitive`
+    whether a stream fell into a loop and was not read any further (REC-16).
     """
 
     text: str
@@ -47,6 +49,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     recognised: bool
     received_bytes: int
     reasoning_characters: int
+    repetitive: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -61,7 +64,8 @@ class WireReader:
     (or the other way round) is read for what it is.
     """
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, repetition: Repetition = DEFAULT_REPETITION) -> None:
+        self._watch = LoopWatch(repetition)
         self._sse = EventReader() if "event-stream" in content_type.lower() else None
         self._body = bytearray()
         self._calls = CallCollector()
@@ -79,8 +83,8 @@ class WireReader:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that follows can matter: `[DONE]` or an error came."""
-        return self._done or self._error is not None
+        """Whether nothing that follows can matter: `[DONE]` or an error came, or a loop began."""
+        return self._done or self._error is not None or self._watch.found
 
     @property
     def terminal(self) -> bool:
@@ -113,6 +117,7 @@ class WireReader:
             recognised=self._recognised,
             received_bytes=self._received_bytes,
             reasoning_characters=self._reasoning_characters,
+            repetitive=self._watch.found,
         )
 
     def _event(self, data: str) -> None:
@@ -165,15 +170,33 @@ class WireReader:
         message = choice.get(part)
         if not isinstance(message, dict):
             return
-        self._text.append(_text_of(message.get("content")))
+        text = _text_of(message.get("content"))
+        self._text.append(text)
+        self._look("text", text, part)
         self._refused |= bool(message.get("refusal"))
         for key in ("reasoning_content", "reasoning"):
-            self._reasoning_characters += len(_text_of(message.get(key)))
+            thought = _text_of(message.get(key))
+            self._reasoning_characters += len(thought)
+            self._look(key, thought, part)
         calls = message.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else []):
             if isinstance(call, dict):
-                # In a whole body calls have no index: each is one of its own.
-                self._calls.add(call if part == "delta" else {**call, "index": position})
+                self._call(call, position, part)
+
+    def _call(self, call: dict[str, Any], position: int, part: str) -> None:
+        before = self._calls.count
+        # In a whole body calls have no index: each is one of its own.
+        self._calls.add(call if part == "delta" else {**call, "index": position})
+        if self._calls.count > before:
+            self._watch.restart()
+        function = call.get("function")
+        arguments = function.get("arguments") if isinstance(function, dict) else None
+        self._look(f"arguments {call.get('index')}", _text_of(arguments), part)
+
+    def _look(self, stretch: str, text: str, part: str) -> None:
+        """Look for a loop in what streams; a whole body can't be stopped any more."""
+        if part == "delta":
+            self._watch.feed(stretch, text)
 
 
 def usage_of(reported: Any) -> Usage | None:

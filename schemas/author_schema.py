@@ -41,7 +41,7 @@ def check_author_schema(schema: object) -> list[str]:
 
 
 def schema_problems(schema: object) -> list[str]:
-    """What makes a schema unusable wherever it comes from: size, depth, references, own rules."""
+    """What makes any schema unusable: its size, depth, references, or a broken rule of its own."""
     if not isinstance(schema, Mapping):
         return [f"/: a schema is an object, not {_kind(schema)} (write a mapping)"]
     try:
@@ -118,9 +118,8 @@ def _reference_problems(schema: Mapping[str, Any]) -> list[str]:
             if isinstance(node.get(word), str) and not node[word].startswith("#")
         ]
         reference = node.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            continue
-        if _pointed(reference, schema) is None:
+        reference = reference if isinstance(reference, str) else ""
+        if reference.startswith("#/") and _pointed(reference, schema) is None:
             problems.append(f"{path}/$ref: points to nothing (add it under $defs)")
     return problems
 

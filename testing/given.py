@@ -29,10 +29,17 @@ def plan_of(
     *nodes: NodePlan,
     agents: dict[str, AgentPlan] | None = None,
     tools: dict[str, ToolSpec] | None = None,
+    **limits: int,
 ) -> Plan:
-    """A plan of these nodes, with settings that leave everything at its default."""
+    """
+    A plan of these nodes, with settings that leave everything at its default but the `limits`
+    (`context_window`, `max_output_tokens`, `deadline_ms`, `backoff_ms`).
+    """
+    defaults = {"backoff_ms": 500, "backoff_max_ms": 30_000}
     settings = SettingsPlan(
-        recovery_limit=2, output_repair_strict=False, backoff_ms=500, backoff_max_ms=30_000
+        recovery_limit=2,
+        output_repair_strict=False,
+        **(defaults | limits),  # type: ignore[arg-type]
     )
     return Plan(
         name="flow",
@@ -57,11 +64,14 @@ def prepare(request: ModelRequest) -> Prepared:
 
 
 class Given:
-    """A run with a history; the clock stands still until `at` moves it."""
+    """
+    A run with a history; the clock stands still until `at` moves it, and `chance` is what falls.
+    """
 
     def __init__(self, plan: Plan, input: Any = None, *, now_ms: int = 1_000) -> None:  # noqa: A002 - the field's name
         self.state = RunState(run=RUN)
         self.now_ms = now_ms
+        self.chance = 1.0
         self.log: list[Envelope] = []
         self.happened(
             RunRequested(
@@ -72,6 +82,16 @@ class Given:
                 input=Payload.of(input),
             )
         )
+
+    @classmethod
+    def replayed(cls, log: list[Envelope]) -> Given:
+        """A run with the history of another, as a worker that takes over knows it."""
+        given = cls.__new__(cls)
+        given.state, given.log = RunState(run=RUN), list(log)
+        given.now_ms, given.chance = log[-1].time_ms, 1.0
+        for event in log:
+            evolve(given.state, event)
+        return given
 
     def happened(self, fact: Fact, node: str | None = None, attempt: int | None = None) -> Given:
         """One more event in the log."""
@@ -96,7 +116,7 @@ class Given:
 
     def decide(self, task: str = "", outcome: Outcome | None = None) -> Decision:
         """What the holder of `<run>/<task>` decides; the history stays as it is."""
-        context = Context(self.now_ms, lambda payload: payload.value, prepare)
+        context = Context(self.now_ms, lambda payload: payload.value, prepare, self.chance)
         return decide(self.state, f"{RUN}/{task}", context, outcome)
 
     def then(self, task: str = "", outcome: Outcome | None = None) -> Decision:

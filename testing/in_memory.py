@@ -17,11 +17,13 @@ from dramatiq.brokers.stub import StubBroker
 
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import Hints
-from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.session import work
+from mulligan.actors.writes import Write
 from mulligan.decisions import people
 from mulligan.decisions.decision import AskModel, Effect, RunTool
+from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore
@@ -29,6 +31,8 @@ from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared, Provider
 from mulligan.schemas.plan import Plan
+from mulligan.tools.call import call_function
+from mulligan.tools.result import ToolResult
 
 LEASE_MS = 10_000
 
@@ -107,6 +111,7 @@ class _Runtime(Runtime):
             lease_ms=LEASE_MS,
         )
         self.code = _Given(code)
+        self.writes = _InPlace(code)
         self.hints = _Direct(world)
 
 
@@ -139,6 +144,23 @@ class _Unlosable:
         pass
 
 
+class _InPlace:
+    """Writes done in this thread, where nobody else could take the lease."""
+
+    def __init__(self, code: Mapping[str, Callable[..., Any]]) -> None:
+        self._code = code
+
+    def run(self, lease: Lease, write: Write) -> ToolResult:
+        found: Any = self._code[write.path]
+        if write.kind == "function":
+            return call_function(found, write.arguments)
+        result: ToolResult = found.call(write.arguments, key=write.key)
+        return result
+
+    def close(self) -> None:
+        pass
+
+
 class _Given(CodeTable):
     """The code that a test hands in."""
 
@@ -150,6 +172,8 @@ class _Given(CodeTable):
         if isinstance(effect, AskModel):
             return None
         path = effect.spec.path if isinstance(effect, RunTool) else effect.plan.call.path
+        if path not in self._code:
+            raise CodeMissing(f"this world has no {path}", f"{path}@")
         return self._code[path]
 
 

@@ -8,20 +8,20 @@ from typing import Any, cast
 
 from redis import Redis
 
-from mulligan.events.keys import Keys
+from mulligan.events.keys import Keys, workers_keys
 
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
-    Let leases, timers and resends come `ms` milliseconds nearer.
+    Let leases, timers, resends and the lives of workers come `ms` milliseconds nearer.
 
     The server's clock is its own, so every due moment is moved towards it; to whoever claims,
     sweeps or renews, that is the same.
     """
-    for partition in range(partitions):
-        due = Keys(partition).due
-        tasks = cast("list[bytes]", client.zrange(due, 0, -1))
+    alive, _ = workers_keys()
+    for key in (alive, *(Keys(partition).due for partition in range(partitions))):
+        entries = cast("list[bytes]", client.zrange(key, 0, -1))
         with client.pipeline(transaction=False) as together:
-            for task in tasks:
-                cast(Any, together).zincrby(due, -ms, task)
+            for entry in entries:
+                cast(Any, together).zincrby(key, -ms, entry)
             together.execute()

@@ -17,8 +17,8 @@ from mulligan._version import __version__
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.broker import queue_length as length_of
 from mulligan.actors.hints import QUEUE
-from mulligan.actors.inlet import LISTENER_PREFIX
 from mulligan.actors.reconciler import WINDOW
+from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import MulliganError, StoreUnavailable
 from mulligan.events.redis_connection import answers, connect, place_of
@@ -74,6 +74,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     fit = all(finding.state != "bad" for finding in server)
     if fit:
         yield from _projections(url)
+        yield _workers(url)
     if fit or settings.broker_url is not None:
         yield from _queue(settings, url)
 
@@ -194,25 +195,28 @@ def _queue(settings: Settings, store_url: str) -> Iterator[Finding]:
         yield note("queue", f"{waiting} wake-ups wait ({where})", "start more workers")
     else:
         yield good("queue", f"{waiting} wake-ups wait ({where})")
-    yield _workers(url)
 
 
 def _workers(url: str) -> Finding:
-    if not url.startswith(("redis", "unix")):
-        return note("workers", "can't be seen through this broker")
+    store = RedisEventStore(url)
     try:
-        client = connect(url)
-        with answers(place_of(client)), client:
-            listed = client.client_list()
-    except (MulliganError, redis.RedisError):
-        return note("workers", "can't be seen: the server does not let us list its clients")
-    names = (one.get("name", "") for one in listed)
-    listening = [
-        name.removeprefix(LISTENER_PREFIX) for name in names if name.startswith(LISTENER_PREFIX)
-    ]
-    if not listening:
-        return note("workers", "none is listening", "start some: mulligan worker")
-    return good("workers", f"{len(listening)} listening: {', '.join(sorted(listening))}")
+        workers = live_workers(store)
+    except MulliganError as error:
+        return bad("workers", str(error))
+    finally:
+        store.close()
+    if not workers:
+        return note("workers", "none is alive", "start some: mulligan worker")
+    lacking = sorted({code.partition("@")[0] for one in workers for code in one.lacks})
+    detail = f"{len(workers)} alive: {', '.join(sorted(map(_worker, workers)))}"
+    if lacking:
+        advice = f"some lack the version that runs began with of {', '.join(lacking)}"
+        return note("workers", detail, advice)
+    return good("workers", detail)
+
+
+def _worker(card: Card) -> str:
+    return f"{card.host}:{card.pid}" + (f" ({card.app})" if card.app else "")
 
 
 def _info(client: redis.Redis, section: str) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
+from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
+from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunList, RunView
@@ -26,12 +28,14 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "check-output": Checked,
     "doctor": Diagnosis,
     "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
     "list": RunList,
     "recovery": RecoveryView,
+    "redrive": Redriven,
     "run": RunResult,
     "scripted-model": Serving,
     "status": RunView,

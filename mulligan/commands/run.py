@@ -83,5 +83,6 @@ def _show(client: Client, state: RunState, as_json: bool) -> None:
         show_json(output)
         return
     click.echo(f"{state.run} is {state.status}: {why(state)}", err=True)
-    if state.reason in ("exhausted", "parked"):
-        click.echo(f"`mulligan resume {state.run}` lets it go on; a worker must run", err=True)
+    command = {"exhausted": "resume", "parked": "redrive"}.get(state.reason or "")
+    if command is not None:
+        click.echo(f"`mulligan {command} {state.run}` lets it go on; a worker must run", err=True)

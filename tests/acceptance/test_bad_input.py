@@ -15,7 +15,6 @@ import pytest
 from mulligan.client import Client
 from mulligan.events.keys import Keys
 from mulligan.settings import Settings
-from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import WorkerProcess

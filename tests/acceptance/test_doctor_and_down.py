@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dramatiq
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from mulligan.actors.broker import RedisListBroker, broker_url_beside
-from mulligan.actors.hints import QUEUE
+from mulligan.actors.roster import Roster
 from mulligan.cli import main
 from mulligan.commands.published import published_text
 from mulligan.embedded import ensure_server, running_server, stop_server
+from mulligan.events.redis_store import RedisEventStore
 from mulligan.testing.server import ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -66,20 +66,19 @@ def test_a_running_embedded_server_is_looked_at(data_dir: Path) -> None:
     assert "mulligan worker" in found["workers"]["advice"]
 
 
-def test_workers_that_listen_are_counted(data_dir: Path) -> None:
-    broker = RedisListBroker(broker_url_beside(ensure_server(data_dir)))
-    broker.declare_queue(QUEUE)
-    worker = dramatiq.Worker(broker, worker_threads=1, worker_timeout=50)
-    worker.start()
-    try:
-        for _ in range(500):
-            found = findings()["workers"]
-            if found["state"] == "good":
-                break
-        assert found["detail"].startswith("1 listening")
-    finally:
-        worker.stop()
-        broker.close()
+def test_workers_that_live_are_shown_with_what_they_lack(data_dir: Path) -> None:
+    store = RedisEventStore(ensure_server(data_dir))
+    roster = Roster(store, app="shop:app")
+    roster.announce()
+    assert re.fullmatch(r"1 alive: \S+:\d+ \(shop:app\)", findings()["workers"]["detail"])
+
+    roster.note("steps:join@abc", here=False)
+    roster.announce()
+    assert "steps:join" in findings()["workers"]["advice"]
+
+    roster.leave()
+    assert findings()["workers"]["detail"] == "none is alive"
+    store.close()
 
 
 def test_people_read_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,9 @@ class Subject(Protocol):
     def lose_task(self, task: str) -> None:
         """Remove a task as a whole."""
 
+    def set_back(self, run: str, version: int) -> None:
+        """Forget what came after `version`, as a server restored from an older file has."""
+
     def spoil_payload(self, run: str, digest: str) -> None:
         """Write something else where a large value was."""
 
@@ -61,6 +64,9 @@ class InMemory:
 
     def lose_task(self, task: str) -> None:
         del self.store._tasks[task]
+
+    def set_back(self, run: str, version: int) -> None:
+        del self.store._runs[run].events[version:]
 
     def spoil_payload(self, run: str, digest: str) -> None:
         self.store._runs[run].payloads.pop(digest)
@@ -90,6 +96,12 @@ class OnRedis:
     def lose_task(self, task: str) -> None:
         self.client.zrem(self.keys.due, task)
         self.client.hdel(self.keys.tasks, task)
+
+    def set_back(self, run: str, version: int) -> None:
+        for later in range(version + 1, self.store.row(run).version + 1):
+            self.client.xdel(self.keys.run(run), f"{later}-0")
+        _, _, rest = self.client.hget(self.keys.runs, run).partition(b"|")
+        self.client.hset(self.keys.runs, run, b"%d|%b" % (version, rest))
 
     def spoil_payload(self, run: str, digest: str) -> None:
         self.client.set(self.keys.payload(run, digest), b'"something else"')

@@ -34,6 +34,7 @@ from mulligan.actors.broker import RedisListBroker, broker_url_beside
 from mulligan.actors.crash_points import reach
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.roster import Roster
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move
@@ -52,6 +53,7 @@ class Told:
         self.leases = LeaseKeeper(
             self.store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms
         )
+        self.roster = Roster(self.store, app)
         self.client = self.broker._client
         self.tell("started")
 

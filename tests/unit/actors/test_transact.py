@@ -247,7 +247,11 @@ def test_ignored_a_message_for_a_task_that_is_gone_does_nothing() -> None:
 
 
 def test_an_error_that_no_decision_names_parks_the_run_and_a_resume_lets_it_go_on() -> None:
-    made, _ = world(code={})
+    class Broken(dict[str, Any]):
+        def __contains__(self, path: object) -> bool:
+            return True
+
+    made, _ = world(code=Broken(other=None))
 
     state = made.run(plan_of(ONE))
 
@@ -260,3 +264,51 @@ def test_an_error_that_no_decision_names_parks_the_run_and_a_resume_lets_it_go_o
         made.wake(move.task)
     made.work()
     assert "completed" == made.state().status
+
+
+def test_missing_code_parks_where_nobody_has_it_and_what_was_done_before_is_kept() -> None:
+    calls: list[str] = []
+    made, _, plan = calling_a_tool("write", calls)
+    mail = ToolSpec(
+        name="mail", description="", parameters={}, effect="write", path="tools:mail", digest=""
+    )
+    agent = replace(plan.nodes[0].work, tools=("tools:save", "tools:mail"))
+    both = {**plan.tools, "tools:mail": mail}
+    provider = ScriptedProvider(
+        [
+            Answer(
+                finish_reason="tool_calls",
+                terminal=True,
+                text="",
+                calls=(ToolCall("c1", "save", "{}"), ToolCall("c2", "mail", "{}")),
+            )
+        ]
+    )
+    made._runtime.provider = provider
+
+    state = made.run(plan_of(NodePlan(id="a", work=agent), tools=both))
+
+    assert ("paused", "parked") == (state.status, state.reason)
+    assert 1 == len(calls)
+    statuses = [call.status for call in state.invocations["a"].calls.values()]
+    assert ["succeeded", "requested"] == statuses
+
+    made._runtime.code._code["tools:mail"] = made._runtime.code._code["tools:save"]
+    made.store.append(people.redrive(state, "redrive"))
+    made.work()
+
+    assert 2 == len(calls), "the tool that had run did not run again"
+    assert [] == problems(made.events())
+
+
+def test_redrive_wakes_only_what_is_parked() -> None:
+    made, _ = world(code={})
+    state = made.run(plan_of(ONE))
+    assert "parked" == state.reason
+
+    redriven = people.redrive(state, "redrive")
+
+    assert ["RunResumed"] == [event.data.__class__.__name__ for event in redriven.events]
+    made.store.append(redriven)
+    with pytest.raises(InvalidInput, match="nothing is parked"):
+        people.redrive(made.state(), "again")

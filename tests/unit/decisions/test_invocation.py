@@ -58,9 +58,9 @@ def tool(name: str, effect: str = "read") -> ToolSpec:
 TOOLS = {"look": tool("look"), "save": tool("save", "write"), "put": tool("put", "idempotent")}
 
 
-def counting(**more: Any) -> Given:
+def counting(checker_limit: int = 2, **more: Any) -> Given:
     own = agent(tools=tuple(spec.path for spec in TOOLS.values()), subagents=("checker",), **more)
-    checker = agent(tools=("tools:look",))
+    checker = agent(tools=("tools:look",), recovery_limit=checker_limit)
     plan = plan_of(
         NodePlan(id="a", work=own),
         agents={"checker": checker},
@@ -168,7 +168,7 @@ def test_a_submitted_output_that_fits_completes_the_node_and_the_run() -> None:
 def test_rec8_a_turn_of_no_use_pauses_with_its_cause_and_runs_nothing(
     calls: tuple[ToolCall, ...], more: dict[str, Any], reason: str | None
 ) -> None:
-    given = counting()
+    given = counting(recovery_limit=0)
     given.then()
 
     decision = heard(given, *calls, **more)
@@ -183,7 +183,7 @@ def test_rec8_a_turn_of_no_use_pauses_with_its_cause_and_runs_nothing(
 
 
 def test_rec11_a_response_that_used_up_the_cap_that_was_sent_is_cut_whatever_it_says() -> None:
-    given = counting(max_output_tokens=2)
+    given = counting(max_output_tokens=2, recovery_limit=0)
     given.then()
 
     decision = heard(given, submit({"n": 3}), finish_reason="tool_calls")
@@ -212,7 +212,7 @@ def test_rec9_a_refusal_fails_at_once() -> None:
 
 
 def test_rec8_a_resume_opens_a_fresh_allowance_and_asks_again() -> None:
-    given = counting()
+    given = counting(recovery_limit=0)
     given.then()
     heard(given)
 
@@ -238,7 +238,7 @@ def failure(**more: Any) -> Failure:
 
 
 def test_rec17_a_transient_failure_pauses_with_its_cause() -> None:
-    given = counting()
+    given = counting(recovery_limit=0)
     given.then()
 
     decision = given.then(outcome=ModelOutcome("a#1", failure(transient=True)))
@@ -475,7 +475,7 @@ def test_a_called_agent_that_fails_is_an_answer_to_its_caller() -> None:
 
 
 def test_a_called_agent_that_is_paused_pauses_its_node_and_goes_on_when_resumed() -> None:
-    given = counting()
+    given = counting(checker_limit=0)
     call_checker(given)
     given.then("s:a.1.1")
     heard(given, task="s:a.1.1")
