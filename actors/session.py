@@ -107,9 +107,7 @@ class Session:
             _log.warning("task_left", reason=type(error).__name__)
         except CodeMissing as missing:
             self._leave_to_others(missing)
-        except (
-            EventUnreadable
-        ) as error:  # written by a newer version of the code, for whose workers
+        except EventUnreadable as error:  # by a newer version of the code: for its workers
             _log.error("task_left", reason=str(error))
             self._leave_for(UNREADABLE_AGAIN_MS)
         except Exception as error:  # what no decision names parks the run instead of looping

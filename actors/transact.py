@@ -20,7 +20,7 @@ import structlog
 from mulligan.actors.crash_points import reach
 from mulligan.decisions import people
 from mulligan.decisions.decision import Context, Decision, Outcome, ToolOutcome
-from mulligan.decisions.effects import receipt
+from mulligan.decisions.effects import receipt, still_counts
 from mulligan.decisions.task import decide
 from mulligan.errors import (
     AppendRefused,
@@ -87,8 +87,11 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             session.inbox = moved.inbox
             fold.catch_up()
             continue
-        except (LeaseFenced, OperationStale, RunClosed, RunUnknown):
-            _hand_in(session, outcome)
+        except (LeaseFenced, OperationStale):
+            _hand_in(session, outcome, taken=True)
+            return None
+        except (RunClosed, RunUnknown):
+            _hand_in(session, outcome, taken=False)
             return None
         fold.take(appended)
         session.previous_op = append.op
@@ -151,12 +154,18 @@ def repeat(runtime: Runtime, append: Append, lease: Any = None) -> Appended:
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-def _hand_in(session: Session, outcome: Outcome | None) -> None:
-    """What a tool came to is true whoever holds the lease now: a fact, folded by its call's id."""
+def _hand_in(session: Session, outcome: Outcome | None, *, taken: bool) -> None:
+    """
+    What a tool came to is true whoever holds the lease now: a fact, folded by its call's id.
+    `taken`: the task is another's, who may have taken the call up again.
+    """
     if not isinstance(outcome, ToolOutcome):
         return
     session.fold.catch_up()
     state = session.fold.branch()
+    if taken and not still_counts(state, outcome):
+        _log.info("late_receipt_ignored", run=session.run, reason="taken up again")
+        return
     node = node_of_invocation(outcome.call_id)
     late = people.receipt(state, mint(), NewEvent(receipt(outcome), node=node), outcome.call_id)
     try:

@@ -14,7 +14,7 @@ from mulligan.events.facts import (
     ToolStarted,
     ToolSucceeded,
 )
-from mulligan.events.ids import node_of_invocation
+from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.projections.state import Call, Invocation, RunState
 
 
@@ -44,6 +44,16 @@ def unsettled(invocation: Invocation) -> bool:
         call.effect == "write" and call.status in ("started", "unknown")
         for call in invocation.calls.values()
     )
+
+
+def still_counts(state: RunState, outcome: ToolOutcome) -> bool:
+    """
+    Whether what a call came to in the hands of a worker that has lost its lease says what became
+    of the call. A success does. A failure does only where nobody knows better: whoever has taken
+    the call up again may yet succeed.
+    """
+    call = state.invocations[invocation_of_call(outcome.call_id)].calls[outcome.call_id]
+    return outcome.result is not None or call.status == "unknown"
 
 
 def receipt(outcome: ToolOutcome) -> Fact:

@@ -92,9 +92,14 @@ def releases_own(append: Append) -> bool:
     )
 
 
+def is_run_id(name: str) -> bool:
+    """Whether a run can have that id: no blanks, `/`, `|` or braces, 200 characters at most."""
+    return _RUN.fullmatch(name) is not None
+
+
 def check_names(append: Append) -> None:
     """Refuse names that a stored record could not be read back from."""
-    if not _RUN.fullmatch(append.run):
+    if not is_run_id(append.run):
         raise ValueError(f"not a run id: {append.run!r} (no blanks, '/', '|', '{{' or '}}')")
     if not _WORD.fullmatch(append.op):
         raise ValueError(f"run {append.run!r}: not an operation id: {append.op!r}")

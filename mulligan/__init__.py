@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mulligan.client import Client
     from mulligan.completion.check import check_output
     from mulligan.schemas.builder import Workflow
+    from mulligan.single_call import ainvoke, invoke
     from mulligan.tools.registry import tool
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "MulliganError",
     "Workflow",
     "__version__",
+    "ainvoke",
     "check_output",
+    "invoke",
     "tool",
 ]
 
@@ -33,7 +36,9 @@ _LAZY = {
     "AsyncClient": "mulligan.async_client",
     "Client": "mulligan.client",
     "Workflow": "mulligan.schemas.builder",
+    "ainvoke": "mulligan.single_call",
     "check_output": "mulligan.completion.check",
+    "invoke": "mulligan.single_call",
     "tool": "mulligan.tools.registry",
 }
 

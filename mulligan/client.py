@@ -21,6 +21,7 @@ from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload import Payload
+from mulligan.events.prepared import is_run_id
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.run import evolve, fold
@@ -98,6 +99,11 @@ class Client:
         """
         plan = self.plan(workflow, model=model)
         check_input(plan, input)
+        if run_id is not None and not is_run_id(run_id):
+            raise InvalidInput(
+                f"{run_id[:80]!r} can't be a run's id: use up to 200 characters, "
+                "none of them a blank, '/', '|', '{' or '}'"
+            )
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
         self._append(people.request(run, _op(), plan, input, tags=tags, delay_ms=delay_ms))
         return run

@@ -66,7 +66,7 @@ class WorkerProcess:
             **({"MULLIGAN_CRASH_AT": crash_at} if crash_at else {}),
             **(environment or {}),
         }
-        self._log = tempfile.TemporaryFile("w+b")
+        self._log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed with the worker
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -113,7 +113,7 @@ def test_a_run_that_needs_a_person_pauses(desk: Any) -> None:
 
 
 def test_a_run_that_somebody_cancels_ends_with_4(desk: Any) -> None:
-    desk.model.play({"turns": [{"json": {}, "delay_ms": 60_000}]})
+    desk.model.play({"turns": [{"json": {}, "fault": {"kind": "stall", "at_byte": 0}}]})
     running = subprocess.Popen(
         [sys.executable, "-m", "mulligan.cli", "run", "research.yaml", *INPUT, "--run-id", "one"],
         env=os.environ | desk.environment,
@@ -129,7 +129,7 @@ def test_a_run_that_somebody_cancels_ends_with_4(desk: Any) -> None:
         assert cancelled.returncode == 0
         assert running.wait(20) == 4
         assert len(desk.model.requests) == 1
-        assert desk.model.requests[0].outcome == "disconnected"
+        until(lambda: desk.model.requests[0].outcome == "disconnected")
     finally:
         running.kill()
         running.communicate()

@@ -101,15 +101,36 @@ def test_a_worker_hangs_beyond_its_lease_and_wakes(
     hanging.wake()
 
     if in_a_write(point, arrival) and point == "tool.before":
-        # It has lost its lease and must not write now: nobody has, and a person has to say so.
-        until(lambda: hanging.logged("lease_lost_before_write"), 10.0, hanging.log)
-        assert lost_write(probe.client.status(run))
+        # It has lost its lease and must not write now. That it did not is told, and the run goes on.
+        assert probe.until(run, lambda state: state.ended).status == "completed"
         assert probe.done()["send"] == 0
+        (told,) = [e.data for e in probe.events(run) if isinstance(e.data, facts.ToolFailed)]
+        assert told.code == "not_run"
         assert_sound(probe, run)
         return
     # The write that had run is no longer unknown: its receipt comes late, and the run goes on.
     state = probe.until(run, lambda state: state.ended)
     assert_completed(probe, run, state)
+
+
+def test_who_wakes_late_does_not_fail_what_was_taken_up_again(probe: Any, fork: Any) -> None:
+    """An operator lets a lost write be tried again; the first worker, which never began it, wakes
+    while the second is at it."""
+    first = fork(f"tool.before:{WRITE}:stop")
+    run = probe.enqueue()
+    until(lambda: first.stopped, 30.0, first.log)
+    second = fork("tool.after:1:stop")
+    assert lost_write(probe.wait(run))
+    probe.client.reconcile(run, "gather.2.1", "retry")
+    until(lambda: second.stopped, 30.0, second.log)
+
+    first.wake()
+    until(lambda: first.logged("late_receipt_ignored"), 30.0, first.log)
+    second.wake()
+
+    assert_completed(probe, run, probe.until(run, lambda state: state.ended))
+    assert probe.done()["send"] == 1
+    assert "ToolFailed" not in probe.types(run)
 
 
 @everywhere
