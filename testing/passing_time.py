@@ -13,7 +13,8 @@ from mulligan.events.keys import Keys, workers_keys
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
-    Let leases, timers, resends, and the end of idle workers and projections come `ms` milliseconds nearer.
+    Let leases, timers, resends, and the end of idle workers and projections come `ms` milliseconds
+    nearer.
 
     The server's clock is its own, so every due moment is moved towards it; to whoever claims,
     sweeps or renews, that is the same.
