@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean
+.PHONY: help demo test soak check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -24,6 +24,9 @@ demo: $(VENV)/.ready ## Set up, then run the main job on an embedded Valkey
 test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI does
 	@$(MAKE) --no-print-directory check
 	$(BIN)/pytest --numprocesses 2
+
+soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
+	$(BIN)/python bench/load.py
 
 check: $(VENV)/.ready ## Lint, types and layers only
 	$(BIN)/ruff check .

@@ -9,9 +9,19 @@ from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.embedded import ensure_server
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
 from mulligan.schemas.code import import_code
 from mulligan.settings import Settings
+
+
+def repetition_of(settings: Settings) -> Repetition:
+    """What counts as a loop in a response (REC-16)."""
+    return Repetition(
+        max_period=settings.repetition_max_period,
+        min_repeats=settings.repetition_min_repeats,
+        min_bytes=settings.repetition_min_bytes,
+    )
 
 
 def assemble(settings: Settings, app: str | None = None) -> Runtime:
@@ -26,7 +36,7 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
     if app is not None:
         import_code(app, (".",))
     url = settings.redis_url or ensure_server(settings.data_dir)
-    store = RedisEventStore(url)
+    store = RedisEventStore(url, partitions=settings.partitions)
     store.check()
 
     def key(name: str) -> str | None:
@@ -36,7 +46,7 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
     return Runtime(
         store,
         make_broker(settings.broker_url or broker_url_beside(url)),
-        ModelRouter(key, api_base=settings.api_base),
+        ModelRouter(key, api_base=settings.api_base, repetition=repetition_of(settings)),
         LeaseKeeper(store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms),
         lease_ms=settings.lease_ms,
         app=app,

@@ -22,6 +22,7 @@ from redis.retry import Retry
 from mulligan.actors.inlet import Inlet
 from mulligan.errors import EnvironmentUnfit, InvalidInput, StoreUnavailable
 from mulligan.events.keys import queue_key
+from mulligan.events.redis_connection import is_cluster_url
 from mulligan.settings import next_database
 
 PRIORITIES = (-1, 0, 1)
@@ -287,8 +288,14 @@ def broker_url_beside(store_url: str) -> str:
     are apart in any case).
 
     Raises:
+        EnvironmentUnfit: the log is on a cluster, which has no other database.
         StoreUnavailable: the server does not answer.
     """
+    if is_cluster_url(store_url):
+        raise EnvironmentUnfit(
+            "the log is on a Redis Cluster, which can't hold the queue; name a server for it with "
+            "MULLIGAN_BROKER_URL"
+        )
     url = next_database(store_url)
     try:
         with redis.Redis.from_url(

@@ -26,7 +26,7 @@ from mulligan.decisions.decision import (
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED
 from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
-from mulligan.providers.port import Cancellation, Failure
+from mulligan.providers.port import Cancellation, Failure, Provider
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
@@ -57,9 +57,15 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     cancellation = Cancellation()
     session.lease.on_stop(cancellation.cancel)
     reach("model.before")
-    with _deadline(effect.within_ms, cancellation) as deadline:
-        result = session.runtime.provider.ask(effect.prepared, cancellation)
+    outcome = ask_model(session.runtime.provider, effect, cancellation)
     reach("model.after")
+    return outcome
+
+
+def ask_model(provider: Provider, effect: AskModel, cancellation: Cancellation) -> ModelOutcome:
+    """Send a request, once, and give it up at the end of its time."""
+    with _deadline(effect.within_ms, cancellation) as deadline:
+        result = provider.ask(effect.prepared, cancellation)
     if isinstance(result, Failure) and deadline.passed:
         result = Failure(cause=DEADLINE_EXCEEDED, transient=False)
     return ModelOutcome(effect.prepared.request.request_id, result)
@@ -101,15 +107,22 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     if spec.effect == "write":
         result = _write(session, "tool", spec, effect.arguments, timeout_ms, key=effect.key)
     else:
-        result = _within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
+        result = within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
+    return tool_outcome(effect, result, duration_ms, timeout_ms)
+
+
+def tool_outcome(
+    effect: RunTool, result: ToolResult | None, duration_ms: int, timeout_ms: int
+) -> ToolOutcome:
+    """What a tool came to; None: it gave no result, and a `write` may have taken effect."""
     error = _error(result, duration_ms, timeout_ms)
     return ToolOutcome(
         call_id=effect.call_id,
         result=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
-        unknown=result is None and spec.effect == "write",
+        unknown=result is None and effect.spec.effect == "write",
         duration_ms=duration_ms,
     )
 
@@ -124,7 +137,7 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
         if result is None:
             return None
     else:
-        result = _within(plan.timeout_ms, partial(call_function, function, effect.arguments))
+        result = within(plan.timeout_ms, partial(call_function, function, effect.arguments))
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
     error = _error(result, duration_ms, plan.timeout_ms)
@@ -163,7 +176,7 @@ def _error(result: ToolResult | None, took_ms: int, timeout_ms: int | None) -> C
     return None
 
 
-def _within(timeout_ms: int | None, call: Callable[[], T]) -> T | None:
+def within(timeout_ms: int | None, call: Callable[[], T]) -> T | None:
     """
     What `call` returns, or None where it does not within its time: it is then left to itself in a
     thread that nobody waits for, since Python can't stop it.

@@ -17,6 +17,12 @@ from mulligan.events.store import EventStore
 AUDIT_S = 60.0
 """All workers together audit about so often; it repairs what only a fault could have left."""
 
+FEED_KEPT = 10_000
+"""References that stay for readers who do not say that they follow."""
+
+IDLE_MS = 7 * 86_400_000
+"""A projection that nobody has kept for a week does not hold up the feed; it is rebuilt then."""
+
 SHOWN = 10
 """Repaired tasks that a line of the log names."""
 
@@ -69,10 +75,12 @@ class Rounds:
             _log.info("round_left_out", error=type(error).__name__)
 
     def audit(self) -> None:
-        """Repair what should not be, and say what that was."""
+        """Repair what should not be, and say what that was; drop what all have read of the feed."""
         repaired = self._store.audit()
         if repaired:
             _log.warning("audit_repaired", count=len(repaired), tasks=repaired[:SHOWN])
+        for partition in range(self._store.partitions()):
+            self._store.trim_feed(partition, keep=FEED_KEPT, idle_ms=IDLE_MS)
 
     def _make_for_ever(self) -> None:
         wait_s = 0.0

@@ -89,7 +89,7 @@ def _send_again(
         retry_after_ms=failure.retry_after_ms,
         left_ms=left_ms(state, invocation, context.now_ms),
     )
-    if delay_ms is None:
+    if delay_ms is None and invocation.recovery.used < invocation.recovery.limit:
         return fail(invocation, (failed,), TOO_LATE)
     attempt = FailedAttempt(
         reason="transport", cause=failure.cause, request_id=request_id, delay_ms=delay_ms
@@ -156,7 +156,7 @@ def _again(
     cause = Cause(kind=failed.reason, message=failed.message)
     most = _whole_capacity(state, invocation) if failed.reason == "length" else None
     if most is not None:
-        message = f"{failed.message}, {most} tokens, which is all that the model has, again"
+        message = f"{failed.message} again, and its {most} tokens are all that the model has"
         cause = Cause(kind="length", message=message)
     return _recover(
         invocation,

@@ -37,7 +37,9 @@ class Keys:
         self.runs = f"{self._at}:runs"
         """hash: run → version, state, digest of the input, last operations"""
         self.meta = f"{self._at}:meta"
-        """hash: the feed's floor"""
+        """hash: the last entry that was trimmed off the feed"""
+        self.followers = f"{self._at}:followers"
+        """hash: projection → server milliseconds when it was last here, and its checkpoint"""
 
     def run(self, run: str) -> str:
         """stream: the run's events, ids `<version>-0`"""

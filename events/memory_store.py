@@ -5,13 +5,13 @@ The log in memory: for tests of workflows, and as the plain model of the scripts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from threading import Condition
 from typing import assert_never
 
 from mulligan.errors import EventUnreadable
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
+from mulligan.events.memory_feed import MemoryFeed
 from mulligan.events.memory_records import (
     MemoryRun,
     MemoryTask,
@@ -44,7 +44,7 @@ from mulligan.events.store import (
 from mulligan.events.tasks import parse_task, run_task
 
 
-class MemoryEventStore:
+class MemoryEventStore(MemoryFeed):
     """
     The `EventStore` without a server. Nothing is kept; nothing is shared between processes.
 
@@ -55,15 +55,12 @@ class MemoryEventStore:
     """
 
     def __init__(self, now_ms: Callable[[], int], *, partitions: int = 1) -> None:
-        self._now_ms = now_ms
+        super().__init__(now_ms, partitions)
         self._runs: dict[str, MemoryRun] = {}
         self._tasks: dict[str, MemoryTask] = {}
-        self._feeds: list[list[FeedEntry]] = [[] for _ in range(partitions)]
-        self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
         self._snapshots: dict[str, tuple[int, int, bytes]] = {}
         """version, the millisecond until which it is kept, data"""
         self._workers: dict[str, tuple[int, bytes]] = {}
-        self._changed = Condition()
 
     # --- append ----------------------------------------------------------------------------------
 
@@ -135,7 +132,8 @@ class MemoryEventStore:
 
     def _refer(self, run: str, version: int, count: int) -> None:
         feed = self._feeds[partition_of(run, len(self._feeds))]
-        feed.append(FeedEntry(f"{len(feed) + 1}-0", run, version, count))
+        number = int(self.feed_end(partition_of(run, len(self._feeds))).partition("-")[0]) + 1
+        feed.append(FeedEntry(f"{number}-0", run, version, count))
 
     def _move(self, move: Move, now_ms: int) -> None:
         task = self._tasks.get(move.task)
@@ -297,49 +295,9 @@ class MemoryEventStore:
             self._snapshots[run] = (version, self._now_ms() + ttl_ms, data)
             return True
 
-    def feed(
-        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
-    ) -> list[FeedEntry]:
-        """See `EventStore.feed`."""
-        seen = int(after.partition("-")[0])
-        with self._changed:
-            feed = self._feeds[partition]
-            self._changed.wait_for(lambda: len(feed) > seen, wait_ms / 1000)
-            return feed[seen : seen + limit]
-
     def partitions(self) -> int:
         """See `EventStore.partitions`."""
         return len(self._feeds)
-
-    def checkpoint(self, projection: str, partition: int) -> str:
-        """See `EventStore.checkpoint`."""
-        with self._changed:
-            return self._rows.get((projection, partition), ("0", {}))[0]
-
-    def rows(
-        self, projection: str, partition: int, runs: Sequence[str] | None = None
-    ) -> dict[str, bytes]:
-        """See `EventStore.rows`."""
-        with self._changed:
-            rows = self._rows.get((projection, partition), ("0", {}))[1]
-            return {run: row for run, row in rows.items() if runs is None or run in runs}
-
-    def commit_rows(
-        self,
-        projection: str,
-        partition: int,
-        *,
-        expected: str,
-        checkpoint: str,
-        rows: Mapping[str, bytes],
-    ) -> bool:
-        """See `EventStore.commit_rows`."""
-        with self._changed:
-            current, stored = self._rows.get((projection, partition), ("0", {}))
-            if current != expected:
-                return False
-            self._rows[projection, partition] = (checkpoint, {**stored, **rows})
-            return True
 
     def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:
         """See `EventStore.announce`."""

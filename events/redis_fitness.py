@@ -11,6 +11,7 @@ from redis import Redis
 from redis.exceptions import ResponseError
 
 from mulligan.errors import StoreFull, StoreUnfit
+from mulligan.events.redis_connection import servers_of
 
 OLDEST_VERSION = (7, 0)
 """The first whose scripts can say `#!lua flags=`."""
@@ -29,10 +30,13 @@ def check_server(client: Redis, place: str) -> list[str]:
     Raises:
         StoreUnfit: it evicts keys, or is too old.
     """
-    info: dict[str, Any] = client.info()
-    _check_version(str(info.get("redis_version", "0")), place)
-    _check_policy(str(info.get("maxmemory_policy", "noeviction")), place)
-    return _warnings(client, info)
+    found: dict[str, None] = {}
+    for server in servers_of(client):
+        info: dict[str, Any] = server.info()
+        _check_version(str(info.get("redis_version", "0")), place)
+        _check_policy(str(info.get("maxmemory_policy", "noeviction")), place)
+        found |= dict.fromkeys(_warnings(server, info))
+    return list(found)
 
 
 def _check_version(version: str, place: str) -> None:
@@ -110,8 +114,11 @@ class Room:
             )
 
     def _look(self) -> float:
+        return max(map(self._share, servers_of(self._client)), default=0.0)
+
+    def _share(self, server: Redis) -> float:
         try:
-            memory: dict[str, Any] = self._client.info("memory")
+            memory: dict[str, Any] = server.info("memory")
         except ResponseError:
             return 0.0  # a server that hides INFO still refuses by itself when it is full
         limit = memory.get("maxmemory") or 0

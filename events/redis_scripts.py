@@ -23,6 +23,8 @@ Name = Literal[
     "commit_rows",
     "announce",
     "keep_snapshot",
+    "switch_rows",
+    "trim_feed",
 ]
 
 _HEAD = "#!lua\n"

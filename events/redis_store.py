@@ -27,7 +27,14 @@ from mulligan.events.redis_append import (
     stored_envelope,
     stored_row,
 )
-from mulligan.events.redis_connection import answers, check_client, connect, place_of
+from mulligan.events.redis_connection import (
+    answers,
+    check_client,
+    connect,
+    disconnect_idle,
+    place_of,
+)
+from mulligan.events.redis_feed import RedisFeed
 from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
@@ -36,7 +43,6 @@ from mulligan.events.store import (
     Append,
     Appended,
     Claimed,
-    FeedEntry,
     Held,
     NotClaimed,
     Renewed,
@@ -48,13 +54,13 @@ SCAN_PAGE = 500
 """Entries a SCAN step: few enough not to hold up the server."""
 
 
-class RedisEventStore:
+class RedisEventStore(RedisFeed):
     """
     The `EventStore` on a Redis (7.0 or newer) or Valkey server.
 
     Args:
-        server: a URL (`redis://`, `rediss://`, `unix:///path?db=0`), or a client of your own whose
-            own retries are off. A client stays open after `close`.
+        server: a URL (`redis://`, `rediss://`, `unix:///path?db=0`, `redis+cluster://`), or a
+            client of your own whose own retries are off. A client stays open after `close`.
         partitions: how many partitions a server that has none yet shall have (1 if not given); an
             error if it has another number: runs would be looked for in the wrong place.
         script_heads: off only for imitations that can't read the first line of a script.
@@ -233,62 +239,9 @@ class RedisEventStore:
             )
         return bool(reply)
 
-    # --- Following all runs ----------------------------------------------------------------------
-
-    def feed(
-        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
-    ) -> list[FeedEntry]:
-        """See `EventStore.feed`."""
-        stream = self._partition(partition).feed
-        if wait_ms:
-            self._streams.wait(stream, after, wait_ms)
-        return [
-            FeedEntry(entry_id, fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))
-            for entry_id, fields in self._streams.entries(stream, after, limit)
-        ]
-
     def partitions(self) -> int:
         """See `EventStore.partitions`."""
         return len(self._all())
-
-    def checkpoint(self, projection: str, partition: int) -> str:
-        """See `EventStore.checkpoint`."""
-        key = self._partition(partition).checkpoint(projection)
-        with answers(self._place):
-            stored = cast("bytes | None", self._client.get(key))
-        return (stored or b"0").decode()
-
-    def rows(
-        self, projection: str, partition: int, runs: Sequence[str] | None = None
-    ) -> dict[str, bytes]:
-        """See `EventStore.rows`."""
-        key = self._partition(partition).rows(projection)
-        with answers(self._place):
-            if runs is None:
-                stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
-                return {run.decode(): row for run, row in stored.items()}
-            rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
-        return {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
-
-    def commit_rows(
-        self,
-        projection: str,
-        partition: int,
-        *,
-        expected: str,
-        checkpoint: str,
-        rows: Mapping[str, bytes],
-    ) -> bool:
-        """See `EventStore.commit_rows`."""
-        keys = self._partition(partition)
-        flat = [part for pair in rows.items() for part in pair]
-        with answers(self._place):
-            reply = self._scripts.call(
-                "commit_rows",
-                [keys.rows(projection), keys.checkpoint(projection)],
-                [expected, checkpoint, *flat],
-            )
-        return bool(reply)
 
     # --- Workers ---------------------------------------------------------------------------------
 
@@ -313,8 +266,7 @@ class RedisEventStore:
         """See `EventStore.close`; readers that wait return within a second."""
         self._streams.close()
         if self._owns_client:
-            # Not those in use: a socket closed under a reader fails in ways that no one can name.
-            self._client.connection_pool.disconnect(inuse_connections=False)
+            disconnect_idle(self._client)
 
     def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
         cursor = 0

@@ -12,7 +12,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import TimeoutError  # noqa: A004 - the client's own
 
-from mulligan.events.redis_connection import answers
+from mulligan.events.redis_connection import answers, connection_settings
 
 PAGE = 1_000
 """Entries a command: a longer answer would keep the server from everybody else."""
@@ -75,5 +75,5 @@ class Streams:
 
 
 def _block_ms(client: Redis) -> int:
-    timeout_s = client.connection_pool.connection_kwargs.get("socket_timeout")
+    timeout_s = connection_settings(client).get("socket_timeout")
     return LONGEST_BLOCK_MS if not timeout_s else min(LONGEST_BLOCK_MS, int(timeout_s * 500)) or 1

@@ -280,7 +280,23 @@ class EventStore(Protocol):
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
     ) -> list[FeedEntry]:
-        """References of a partition's appends after the feed id `after`, oldest first."""
+        """
+        References of a partition's appends after the feed id `after`, oldest first.
+
+        Raises:
+            FeedTrimmed: some of them were trimmed; those left begin after the error's `trimmed`.
+        """
+        ...
+
+    def feed_end(self, partition: int) -> str:
+        """The id of a partition's newest reference; `"0"`: there is none."""
+        ...
+
+    def trim_feed(self, partition: int, *, keep: int, idle_ms: int) -> int:
+        """
+        Drop references that every projection has read, but the newest `keep`; how many that were.
+        A projection that has not committed for `idle_ms` is not waited for.
+        """
         ...
 
     def partitions(self) -> int:
@@ -306,7 +322,18 @@ class EventStore(Protocol):
         checkpoint: str,
         rows: Mapping[str, bytes],
     ) -> bool:
-        """Set rows and checkpoint together, if the checkpoint still is `expected`."""
+        """
+        Set rows and checkpoint together, if the checkpoint still is `expected`. With that the
+        projection counts as a follower of the feed, from which nothing that it needs is trimmed.
+        """
+        ...
+
+    def switch_rows(self, source: str, projection: str, partition: int, *, expected: str) -> bool:
+        """Make `source`'s rows those of `projection`, if its checkpoint still is `expected`."""
+        ...
+
+    def drop_rows(self, projection: str, partition: int) -> None:
+        """Forget a projection's rows, its checkpoint, and that it followed."""
         ...
 
     def announce(self, worker: str, card: bytes, ttl_ms: int) -> dict[str, bytes]:

@@ -10,19 +10,35 @@ from mulligan.errors import MulliganError
 
 if TYPE_CHECKING:
     from mulligan.app import App
+    from mulligan.async_client import AsyncClient
     from mulligan.client import Client
     from mulligan.completion.check import check_output
     from mulligan.schemas.builder import Workflow
+    from mulligan.single_call import ainvoke, invoke
     from mulligan.tools.registry import tool
 
-__all__ = ["App", "Client", "MulliganError", "Workflow", "__version__", "check_output", "tool"]
+__all__ = [
+    "App",
+    "AsyncClient",
+    "Client",
+    "MulliganError",
+    "Workflow",
+    "__version__",
+    "ainvoke",
+    "check_output",
+    "invoke",
+    "tool",
+]
 
 # Loaded on first use: code that only reads events must not pay for validators or servers.
 _LAZY = {
     "App": "mulligan.app",
+    "AsyncClient": "mulligan.async_client",
     "Client": "mulligan.client",
     "Workflow": "mulligan.schemas.builder",
+    "ainvoke": "mulligan.single_call",
     "check_output": "mulligan.completion.check",
+    "invoke": "mulligan.single_call",
     "tool": "mulligan.tools.registry",
 }
 

@@ -22,6 +22,8 @@ _COMMANDS = {
     "down": "stop the embedded server",
     "enqueue": "ask for a run and print its id",
     "projector": "keep the rows that lists show",
+    "list": "runs by status, workflow, tag and time",
+    "rebuild": "fold the rows that lists show anew",
     "reconcile": "say what became of an effect whose outcome is unknown",
     "recovery": "the allowances of a run, and what is left of them",
     "redrive": "let what is parked go on",
@@ -31,7 +33,7 @@ _COMMANDS = {
     "status": "one run, or the list of all",
     "tail": "events as JSON lines",
     "trace": "what happened in a run, step by step",
-    "usage": "tokens and cost of a run, as providers reported them",
+    "usage": "tokens and cost, as providers reported them",
     "verify": "fold runs twice and check their histories",
     "worker": "work runs until told to stop",
 }
@@ -47,7 +49,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
+        # A module `list` could not say `list[str]` any more.
+        name = "list_runs" if cmd_name == "list" else cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(f"mulligan.commands.{name}"), name)
         return command
 

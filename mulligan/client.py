@@ -52,7 +52,7 @@ class Client:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load_settings()
         url = self.settings.redis_url or ensure_server(self.settings.data_dir)
-        self.store: EventStore = RedisEventStore(url)
+        self.store: EventStore = RedisEventStore(url, partitions=self.settings.partitions)
         self.store.check()
         self._url = url
 
@@ -149,15 +149,29 @@ class Client:
         Raises:
             RunUnknown: there is no such run.
         """
+        more = True
+        while more:
+            events, more = self.page(run, after, follow=follow)
+            yield from events
+            after = events[-1].version if events else after
+
+    def page(
+        self, run: str, after: int = 0, *, follow: bool = False
+    ) -> tuple[list[Envelope], bool]:
+        """
+        A run's events above version `after` as of now, or with `follow` within a second, and
+        whether more may come that were asked for.
+
+        Raises:
+            RunUnknown: there is no such run.
+        """
         if self.store.row(run) is None:
             raise RunUnknown(run)
-        while True:
-            read = self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
-            yield from read
-            after = read[-1].version if read else after
-            row = self.store.row(run)
-            if not follow or (row and row.phase in ("closed", "archived") and row.version <= after):
-                return
+        read = self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
+        after = read[-1].version if read else after
+        row = self.store.row(run)
+        ended = row is not None and row.phase in ("closed", "archived") and row.version <= after
+        return read, follow and not ended
 
     def wait(
         self,
@@ -194,10 +208,7 @@ class Client:
             RunFailed: it failed, was cancelled, or is paused; the message says why.
             RunUnknown, WaitTimedOut: as in `wait`.
         """
-        state = self.wait(run, timeout_s=timeout_s)
-        if state.output is None:
-            raise RunFailed(run, state.status, why(state))
-        return self.value(run, state.output)
+        return self.value(run, output_of(self.wait(run, timeout_s=timeout_s)))
 
     def value(self, run: str, payload: Payload) -> Any:
         """The value of a payload of a run's events."""
@@ -278,6 +289,18 @@ def check_input(plan: Plan, given: Any) -> None:
             f"the input does not fit {plan.name}'s input_schema: {problem.json_path}: "
             f"{problem.validator} is not met"
         )
+
+
+def output_of(state: RunState) -> Payload:
+    """
+    A run's output.
+
+    Raises:
+        RunFailed: it has none; the message says why.
+    """
+    if state.output is None:
+        raise RunFailed(state.run, state.status, why(state))
+    return state.output
 
 
 def why(state: RunState) -> str:

@@ -20,7 +20,9 @@ Every error that mulligan raises.
     ├── ToolError                    raised by a tool's author: a failed call with a code of its own
     ├── RunUnknown                   no run of that id (exit 2)
     ├── RunFailed                    a result was asked for, and the run has none
+    ├── InvocationFailed             a single agent's call ended without an output
     ├── WaitTimedOut                 what was waited for has not happened yet
+    ├── FeedTrimmed                  what a reader of the feed has not read yet is gone from it
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
 
@@ -31,6 +33,7 @@ to do. No message holds model output, reasoning or a secret.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = [
     "AppendRefused",
@@ -38,8 +41,10 @@ __all__ = [
     "EnvironmentUnfit",
     "EventUnreadable",
     "ExpressionFailed",
+    "FeedTrimmed",
     "InboxMoved",
     "InvalidInput",
+    "InvocationFailed",
     "LeaseFenced",
     "MulliganError",
     "OperationStale",
@@ -126,6 +131,22 @@ class StoreFull(EnvironmentUnfit):
     """The server has no memory for new work; nothing was written."""
 
 
+class FeedTrimmed(MulliganError):
+    """
+    References after `after` were trimmed off a partition's feed before they were read here. What is
+    left begins after `trimmed`; the runs they referred to are all there.
+    """
+
+    def __init__(self, partition: int, after: str, trimmed: str) -> None:
+        self.partition = partition
+        self.after = after
+        self.trimmed = trimmed
+        super().__init__(
+            f"partition {partition}: the feed was trimmed from {after} to {trimmed}; "
+            "`mulligan rebuild` makes rows from the runs themselves"
+        )
+
+
 class RunFailed(MulliganError):
     """A result was asked for of a run that failed, was cancelled or is paused."""
 
@@ -133,6 +154,34 @@ class RunFailed(MulliganError):
         self.run = run
         self.status = status
         super().__init__(f"run {run!r} is {status}: {detail}" if detail else f"{run!r} is {status}")
+
+
+class InvocationFailed(MulliganError):
+    """
+    A single agent's call that ended without an output.
+
+    `status` is `paused` (automatic recovery is over; `reason` says why), `failed` or `cancelled`;
+    `code` is the kind of the original cause, `http_status` the provider's where it gave one, and
+    `invocation` the whole account, with the allowance, the usage and the events.
+    """
+
+    def __init__(
+        self,
+        status: str,
+        detail: str,
+        *,
+        code: str,
+        reason: str | None = None,
+        http_status: int | None = None,
+        invocation: Any = None,
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.code = code
+        self.http_status = http_status
+        self.invocation = invocation
+        told = f"the call is {status}" + (f" ({reason})" if reason else "")
+        super().__init__(f"{told}: {code}: {detail}")
 
 
 class WaitTimedOut(MulliganError):

@@ -21,8 +21,9 @@ from mulligan.errors import EnvironmentUnfit, InvalidInput
 PREFIX = "MULLIGAN_"
 ENV_FILE = ".env"
 
-STORE_SCHEMES = ("redis", "rediss", "unix")
-BROKER_SCHEMES = (*STORE_SCHEMES, "amqp", "amqps", "stub")
+SERVER_SCHEMES = ("redis", "rediss", "unix")
+STORE_SCHEMES = (*SERVER_SCHEMES, "redis+cluster", "rediss+cluster")
+BROKER_SCHEMES = (*SERVER_SCHEMES, "amqp", "amqps", "stub")
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -49,6 +50,9 @@ class Settings(BaseSettings):
     `lease_ms` plus a second; `lease_margin_ms` before the end nothing new is started;
     `lease_grace_ms` is how long a draining process, having told what runs to stop, waits for the
     outcome to be recorded before it gives its leases back.
+
+    A response counts as fallen into a loop when its last `repetition_min_bytes` repeat a piece of
+    at most `repetition_max_period` characters, `repetition_min_repeats` times at least (REC-16).
     """
 
     model_config = SettingsConfigDict(
@@ -67,6 +71,10 @@ class Settings(BaseSettings):
     broker_url: Annotated[str, _url_of(*BROKER_SCHEMES)] | None = Field(
         None, repr=False, description="a URL that starts with redis, rediss, unix, amqp or amqps"
     )
+    partitions: Annotated[PositiveInt, Field(le=1_024)] | None = Field(
+        None,
+        description="a whole number from 1 to 1024, which a server keeps from its first use on",
+    )
     model: str | None = Field(None, description="the name of a model, such as openai/some-model")
     api_base: Annotated[str, _url_of("http", "https")] | None = Field(
         None, repr=False, description="the URL of an OpenAI-compatible server, http:// or https://"
@@ -74,6 +82,15 @@ class Settings(BaseSettings):
     data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")
     log_level: LogLevel = Field(
         "info", description=f"one of {', '.join(get_args(LogLevel))}, in small letters"
+    )
+    repetition_max_period: PositiveInt = Field(
+        512, description="a whole number of characters, at least 1"
+    )
+    repetition_min_repeats: Annotated[PositiveInt, Field(ge=2)] = Field(
+        4, description="a whole number, at least 2"
+    )
+    repetition_min_bytes: PositiveInt = Field(
+        12 * 1024, description="a whole number of bytes, at least 1"
     )
     crash_at: str | None = Field(None, description="crash points (for tests), POINT[:N]:ACTION")
     lease_ms: Annotated[PositiveInt, Field(ge=300)] = Field(

@@ -7,19 +7,29 @@ projectors do no harm, and one that is behind or killed is caught up by whoever 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from mulligan.errors import FeedTrimmed
 from mulligan.events.envelope import Envelope
-from mulligan.events.store import EventStore, FeedEntry
+from mulligan.events.keys import partition_of
+from mulligan.events.store import EventStore
 from mulligan.projections import summary, usage
 from mulligan.projections.summary import RunSummary
 from mulligan.projections.usage import RunUsage
 
 BATCH = 500
-"""Feed entries read at a time."""
+"""Feed entries read at a time, and runs rebuilt."""
+
+LAG_LOOK = 1_000
+SAY_EVERY_ROUNDS = 100
+"""A projector with nothing to do says so often that it still follows; so does each new one."""
+
+NONCE_BITS = 48
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -45,48 +55,104 @@ STORED = (SUMMARIES, USAGE)
 
 
 class Projector:
-    """Keeps the rows of all partitions; safe to run in any number of processes."""
+    """
+    Keeps the rows of all partitions; safe to run in any number of processes.
 
-    def __init__(self, store: EventStore) -> None:
+    Args:
+        told: hears, in a sentence, what a person should know: that it fell behind a trim of the
+            feed, and rebuilds.
+    """
+
+    def __init__(
+        self, store: EventStore, told: Callable[[str], None] = lambda sentence: None
+    ) -> None:
         self._store = store
+        self._told = told
+        self._rounds = 0
 
     def catch_up(self, wait_ms: int = 0) -> int:
         """
         Take in what is new and return how many feed entries that was. With `wait_ms`, wait so long
-        for the first where there is only one partition.
+        for something to come, a partition after another. What fell behind a trim is rebuilt.
         """
         count = 0
         partitions = self._store.partitions()
+        present = self._rounds % SAY_EVERY_ROUNDS == 0
+        self._rounds += 1
         for partition in range(partitions):
             for rows in STORED:
-                wait = wait_ms if partitions == 1 and rows is STORED[0] else 0
-                count += self._partition(rows, partition, wait)
+                wait = wait_ms // partitions if rows is STORED[0] else 0
+                if present:
+                    self._say_present(rows, partition)
+                count += self._caught_up(rows, partition, wait)
         return count
 
-    def _partition(self, rows: Rows, partition: int, wait_ms: int) -> int:
+    def rebuild(self, rows: Rows, partition: int) -> bool:
+        """
+        Fold a partition's rows anew from its runs, beside the live ones, and switch; False: another
+        rebuild has taken over.
+        """
+        name = f"{rows.name}~rebuilt"
+        # A checkpoint before all entries, and this rebuild's alone: whoever drops it and begins
+        # again ends this one, and nothing is trimmed meanwhile.
+        mine = f"0-{secrets.randbits(NONCE_BITS)}"
+        self._store.drop_rows(name, partition)
+        if not self._commit(name, partition, "0", mine, {}):
+            return False
+        end = self._store.feed_end(partition)
+        for runs in _batches(self._runs_of(partition)):
+            folded = {run: self._row(rows, run, None) for run in runs}
+            if not self._commit(name, partition, mine, mine, folded):
+                return False
+        if not self._commit(name, partition, mine, end, {}):
+            return False
+        self._follow(rows, name, partition, 0)
+        checkpoint = self._store.checkpoint(name, partition)
+        return self._store.switch_rows(name, rows.name, partition, expected=checkpoint)
+
+    def _caught_up(self, rows: Rows, partition: int, wait_ms: int) -> int:
+        try:
+            return self._follow(rows, rows.name, partition, wait_ms)
+        except FeedTrimmed as gap:
+            self._told(
+                f"the rows of {rows.name!r} (partition {partition}) stand at {gap.after}, and the "
+                f"feed was trimmed up to {gap.trimmed}: they are rebuilt from the runs"
+            )
+            self.rebuild(rows, partition)
+            return self._follow(rows, rows.name, partition, 0)
+
+    def _follow(self, rows: Rows, name: str, partition: int, wait_ms: int) -> int:
         count = 0
         while True:
-            after = self._store.checkpoint(rows.name, partition)
+            after = self._store.checkpoint(name, partition)
             entries = self._store.feed(partition, after, limit=BATCH, wait_ms=wait_ms)
             if not entries:
                 return count
-            self._store.commit_rows(
-                rows.name,
-                partition,
-                expected=after,
-                checkpoint=entries[-1].id,
-                rows=self._changed(rows, partition, entries),
-            )
+            runs = list(dict.fromkeys(entry.run for entry in entries))
+            stored = self._store.rows(name, partition, runs)
+            changed = {run: self._row(rows, run, stored.get(run)) for run in runs}
+            self._commit(name, partition, after, entries[-1].id, changed)
             count += len(entries)
             wait_ms = 0
             if len(entries) < BATCH:
                 return count
 
-    def _changed(self, rows: Rows, partition: int, entries: list[FeedEntry]) -> dict[str, bytes]:
-        """The rows of the runs that the entries name, as of those runs' newest events."""
-        runs = list(dict.fromkeys(entry.run for entry in entries))
-        stored = self._store.rows(rows.name, partition, runs)
-        return {run: self._row(rows, run, stored.get(run)) for run in runs}
+    def _say_present(self, rows: Rows, partition: int) -> None:
+        after = self._store.checkpoint(rows.name, partition)
+        self._commit(rows.name, partition, after, after, {})
+
+    def _commit(
+        self, name: str, partition: int, expected: str, checkpoint: str, rows: dict[str, bytes]
+    ) -> bool:
+        return self._store.commit_rows(
+            name, partition, expected=expected, checkpoint=checkpoint, rows=rows
+        )
+
+    def _runs_of(self, partition: int) -> Iterator[str]:
+        partitions = self._store.partitions()
+        for run, _ in self._store.runs():
+            if partition_of(run, partitions) == partition:
+                yield run
 
     def _row(self, rows: Rows, run: str, stored: bytes | None) -> bytes:
         row = rows.decode(stored) if stored is not None else rows.empty(run)
@@ -99,6 +165,24 @@ class Projector:
             if event.version > row.version:
                 rows.evolve(row, event)
         return msgspec.json.encode(row)
+
+
+def _batches(runs: Iterator[str]) -> Iterator[list[str]]:
+    while batch := list(islice(runs, BATCH)):
+        yield batch
+
+
+def lag(store: EventStore, rows: Rows) -> int:
+    """
+    Feed entries that a projection has not taken in, at most `LAG_LOOK` a partition counted.
+
+    Raises:
+        FeedTrimmed: it fell behind a trim; the next projector rebuilds it.
+    """
+    return sum(
+        len(store.feed(partition, store.checkpoint(rows.name, partition), limit=LAG_LOOK))
+        for partition in range(store.partitions())
+    )
 
 
 def read_rows(store: EventStore, rows: Rows) -> list[Any]:

@@ -69,6 +69,26 @@ def evolve(state: RunUsage, event: Envelope) -> None:
     state.version, state.last_event = event.version, event.id
 
 
+def total(usages: Iterable[RunUsage]) -> dict[str, ModelUsage]:
+    """The usage of runs together, by model in the order of their names."""
+    models: dict[str, ModelUsage] = {}
+    for usage in usages:
+        for model, used in usage.models.items():
+            models[model] = _sum(models.get(model, ModelUsage()), used)
+    return dict(sorted(models.items()))
+
+
+def _sum(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+    costs = [used.cost_usd for used in (one, other) if used.cost_usd is not None]
+    return ModelUsage(
+        requests=one.requests + other.requests,
+        unknown=one.unknown + other.unknown,
+        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
+        completion_tokens=one.completion_tokens + other.completion_tokens,
+        cost_usd=sum(costs) if costs else None,
+    )
+
+
 def _count(state: RunUsage, request_id: str, model: str) -> None:
     before = state.models.get(model, ModelUsage())
     state.models[model] = msgspec.structs.replace(before, requests=before.requests + 1)

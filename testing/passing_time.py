@@ -13,7 +13,8 @@ from mulligan.events.keys import Keys, workers_keys
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
-    Let leases, timers, resends and the lives of workers come `ms` milliseconds nearer.
+    Let leases, timers, resends, and the end of idle workers and projections come `ms` milliseconds
+    nearer.
 
     The server's clock is its own, so every due moment is moved towards it; to whoever claims,
     sweeps or renews, that is the same.
@@ -25,3 +26,12 @@ def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
             for entry in entries:
                 cast(Any, together).zincrby(key, -ms, entry)
             together.execute()
+    for partition in range(partitions):
+        _age(client, Keys(partition).followers, ms)
+
+
+def _age(client: Redis, followers: str, ms: int) -> None:
+    """As if projections had last been here so much earlier."""
+    for projection, text in cast("dict[bytes, bytes]", client.hgetall(followers)).items():
+        seen, _, checkpoint = text.partition(b"|")
+        client.hset(followers, projection.decode(), b"%d|%b" % (int(seen) - ms, checkpoint))

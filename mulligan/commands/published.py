@@ -17,10 +17,14 @@ from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
+from mulligan.commands.list_runs import RunList
+from mulligan.commands.rebuild import Rebuilt
 from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
-from mulligan.commands.status import RunList, RunView
+from mulligan.commands.status import RunView
+from mulligan.commands.tail import Gap
+from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.projections.recovery import RecoveryView
@@ -33,7 +37,9 @@ PUBLISHED: dict[str, type] = {
     "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
+    "gap": Gap,
     "list": RunList,
+    "rebuild": Rebuilt,
     "recovery": RecoveryView,
     "redrive": Redriven,
     "run": RunResult,
@@ -41,6 +47,7 @@ PUBLISHED: dict[str, type] = {
     "status": RunView,
     "trace": Trace,
     "usage": RunUsage,
+    "usage-totals": UsageTotals,
     "verify": Verified,
 }
 """By the name of the file: `<name>.schema.json`."""

@@ -8,10 +8,9 @@ import click
 import msgspec
 
 from mulligan.client import Client, why
+from mulligan.commands.list_runs import DEFAULT_LIMIT, Filter, find, show
 from mulligan.commands.printing import clock, json_option, show_json, table
-from mulligan.projections.projector import SUMMARIES, Projector, read_rows
 from mulligan.projections.state import RunState
-from mulligan.projections.summary import RunSummary
 
 
 class NodeView(msgspec.Struct, kw_only=True):
@@ -39,24 +38,16 @@ class RunView(msgspec.Struct, kw_only=True):
     nodes: dict[str, NodeView]
 
 
-class RunList(msgspec.Struct, kw_only=True):
-    """All runs, newest first."""
-
-    kind: Literal["list"] = "list"
-    runs: list[RunSummary]
-
-
 @click.command()
 @click.argument("run", required=False)
 @json_option
 def status(run: str | None, as_json: bool) -> None:
-    """Show a run, or list all of them."""
+    """Show a run, or list the newest."""
     with Client() as client:
         if run is not None:
             _show_run(client.status(run), as_json)
         else:
-            Projector(client.store).catch_up()
-            _show_list(read_rows(client.store, SUMMARIES), as_json)
+            show(find(client, Filter(), DEFAULT_LIMIT), as_json)
 
 
 def view(state: RunState) -> RunView:
@@ -94,24 +85,3 @@ def _show_run(state: RunState, as_json: bool) -> None:
         for name, node in shown.nodes.items()
     ]
     table(("node", "status", "attempt"), rows)
-
-
-def _show_list(rows: list[RunSummary], as_json: bool) -> None:
-    rows.sort(key=lambda row: (-row.requested_ms, row.run))
-    if as_json:
-        show_json(RunList(runs=rows))
-        return
-    if not rows:
-        click.echo("no runs yet; `mulligan demo` makes one", err=True)
-        return
-    cells = [
-        (
-            row.run,
-            row.workflow,
-            row.status + (f" ({row.reason})" if row.reason else ""),
-            clock(row.requested_ms),
-            clock(row.ended_ms),
-        )
-        for row in rows
-    ]
-    table(("run", "workflow", "status", "requested (UTC)", "ended (UTC)"), cells)

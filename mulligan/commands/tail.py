@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
+import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import show_json
-from mulligan.errors import InvalidInput
+from mulligan.errors import FeedTrimmed, InvalidInput
 from mulligan.events.codec import line
 from mulligan.events.envelope import Envelope
 from mulligan.events.store import EventStore
 
 WAIT_MS = 1_000
+
+TURN_MS = 50
+"""A turn through several partitions with nothing new; so late an event is shown at most."""
+
+
+def _wait_ms(partitions: int) -> int:
+    """How long to wait at one partition: where there are others, not longer than a turn allows."""
+    return WAIT_MS if partitions == 1 else max(TURN_MS // partitions, 1)
+
+
+class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True):
+    """
+    A stretch of a partition's feed that was trimmed before it was read: references after the feed
+    id `after`, through `through`. The runs that they named are whole; `tail RUN` shows them.
+    """
+
+    partition: int
+    after: str
+    through: str
 
 
 @click.command()
@@ -22,14 +42,17 @@ WAIT_MS = 1_000
 @click.option("--follow", is_flag=True, help="Wait for more; of one run, until it has ended.")
 @click.option("--json", "as_json", is_flag=True, hidden=True, help="Lines are JSON in any case.")
 def tail(run: str | None, start: str | None, follow: bool, as_json: bool) -> None:
-    """Print events as JSON lines: those of one run, or of all in the order they were appended."""
+    """
+    Print events as JSON lines: those of one run, or of all in the order they were appended. What
+    was trimmed off the feed is a line of type `gap`.
+    """
     with Client() as client:
         if run is None:
-            events = _of_all(client.store, start, follow)
+            events: Iterator[Envelope | Gap] = _of_all(client.store, start, follow)
         else:
             events = client.events(run, _version(client, run, start), follow=follow)
         for event in events:
-            show_json(line(event))
+            show_json(line(event) if isinstance(event, Envelope) else event)
 
 
 def _version(client: Client, run: str, start: str | None) -> int:
@@ -43,15 +66,24 @@ def _version(client: Client, run: str, start: str | None) -> int:
     raise InvalidInput(f"run {run!r} has no event {start!r}; --from takes an event's id or version")
 
 
-def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Envelope]:
-    """Every run's events, as the feed refers to them; `start` is an event's id."""
+def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Envelope | Gap]:
+    """
+    Every run's events, as the feed refers to them; `start` is an event's id. What was trimmed off
+    the feed is a `Gap`.
+    """
     seen = start is None
     places = dict.fromkeys(range(store.partitions()), "0")
     while True:
         moved = False
         for partition, after in places.items():
-            wait_ms = WAIT_MS if follow and len(places) == 1 else 0
-            for entry in store.feed(partition, after, wait_ms=wait_ms):
+            wait_ms = _wait_ms(len(places)) if follow else 0
+            try:
+                entries = store.feed(partition, after, wait_ms=wait_ms)
+            except FeedTrimmed as gap:
+                moved, places[partition] = True, gap.trimmed
+                yield Gap(partition=partition, after=after, through=gap.trimmed)
+                continue
+            for entry in entries:
                 moved, places[partition] = True, entry.id
                 for event in store.read(entry.run, entry.version - entry.count, limit=entry.count):
                     if seen:

@@ -1,23 +1,49 @@
-"""`mulligan usage RUN`: tokens and cost of a run, as providers reported them."""
+"""`mulligan usage [RUN]`: tokens and cost, as providers reported them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import click
+import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json, table
-from mulligan.projections.usage import fold
+from mulligan.projections.projector import USAGE, Projector, read_rows
+from mulligan.projections.usage import ModelUsage, fold, total
+
+
+class UsageTotals(msgspec.Struct, kw_only=True):
+    """What the requests of all runs used, by model."""
+
+    kind: Literal["usage-totals"] = "usage-totals"
+    runs: int
+    models: dict[str, ModelUsage]
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
 @json_option
-def usage(run: str, as_json: bool) -> None:
-    """Show what a run's requests used; what a provider did not report is unknown, not 0."""
+def usage(run: str | None, as_json: bool) -> None:
+    """
+    Show what the requests of a run used, or those of all runs together; what a provider did not
+    report is unknown, not 0.
+    """
     with Client() as client:
-        folded = fold(run, client.events(run))
+        if run is None:
+            Projector(client.store, lambda sentence: click.echo(sentence, err=True)).catch_up()
+            rows = read_rows(client.store, USAGE)
+            totals = UsageTotals(runs=len(rows), models=total(rows))
+            _show(totals, totals.models, as_json)
+        else:
+            folded = fold(run, client.events(run))
+            _show(folded, folded.models, as_json)
+
+
+def _show(shown: msgspec.Struct, models: Mapping[str, ModelUsage], as_json: bool) -> None:
     if as_json:
-        show_json(folded)
+        show_json(shown)
         return
     rows = [
         (
@@ -28,6 +54,6 @@ def usage(run: str, as_json: bool) -> None:
             str(used.completion_tokens),
             f"{used.cost_usd:.4f}" if used.cost_usd is not None else "unknown",
         )
-        for model, used in folded.models.items()
+        for model, used in models.items()
     ]
     table(("model", "requests", "usage unknown", "prompt", "completion", "cost $"), rows)

@@ -112,9 +112,7 @@ def test_a_server_that_evicts(desk: Any, arguments: tuple[str, ...]) -> None:
         (("run", "research.yaml", *INPUT, "--run-id", "a b"), "a b"),
     ],
 )
-def test_what_can_not_be_used_is_said(
-    desk: Any, arguments: tuple[str, ...], wanted: str
-) -> None:
+def test_what_can_not_be_used_is_said(desk: Any, arguments: tuple[str, ...], wanted: str) -> None:
     ended = desk.mulligan(*arguments)
 
     assert ended.returncode == 2, ended.stderr

@@ -13,6 +13,7 @@ from redis import Redis
 
 from mulligan.events.keys import Keys
 from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.redis_connection import connect
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import EventStore
 from mulligan.testing.passing_time import pass_time
@@ -107,7 +108,14 @@ class OnRedis:
         self.client.set(self.keys.payload(run, digest), b'"something else"')
 
 
-@pytest.fixture(params=["memory", pytest.param("valkey", marks=pytest.mark.server), "fakeredis"])
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("valkey", marks=pytest.mark.server),
+        pytest.param("cluster", marks=pytest.mark.server),
+        "fakeredis",
+    ]
+)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "memory":
         yield InMemory()
@@ -115,6 +123,12 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
         with request.getfixturevalue("server").client() as client:
             client.flushall()
             yield OnRedis(client, script_heads=True)
+    elif request.param == "cluster":
+        cluster = request.getfixturevalue("cluster")
+        cluster.flush()
+        client = connect(cluster.url)
+        yield OnRedis(client, script_heads=True)
+        client.close()
     else:
         yield OnRedis(_fake_client(), script_heads=False)
 

@@ -100,7 +100,7 @@ def test_a_worker_hangs_beyond_its_lease_and_wakes(
     hanging.wake()
 
     if in_a_write(point, arrival) and point == "tool.before":
-        # It has lost its lease and must not write now. That it did not is told, and the run goes on.
+        # It has lost its lease and must not write now. That is told, and the run goes on.
         assert probe.until(run, lambda state: state.ended).status == "completed"
         assert probe.done()["send"] == 0
         (told,) = [e.data for e in probe.events(run) if isinstance(e.data, facts.ToolFailed)]

@@ -503,7 +503,7 @@ def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length() -> N
 
     exhausted = of(second, AllowanceExhausted)
     assert ("length", "length") == (exhausted.reason, exhausted.cause.kind)
-    assert "1000 tokens" in exhausted.cause.message
+    assert "its 1000 tokens are all" in exhausted.cause.message
     assert 1 == recovery(given).used
 
 
@@ -632,6 +632,14 @@ def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for() -> None:
 
     assert ["ModelFailed a", "NodeFailed a", "RunFailed"] == facts(decision)
     assert "deadline_exceeded" == of(decision, NodeFailed).code
+
+
+def test_rec5_without_an_allowance_the_original_cause_stands_whatever_the_deadline() -> None:
+    given = begun(timeout_ms=10_000, recovery_limit=0)
+
+    decision = hear(given, broken(retry_after_ms=10_000))
+
+    assert 503 == of(decision, AllowanceExhausted).cause.status
 
 
 def test_rec18_a_caller_waits_for_its_agent_no_longer_than_its_time() -> None:

@@ -1,0 +1,127 @@
+"""
+The feed on Redis, and the rows that follow it: the half of the store that projectors use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from redis import Redis
+
+from mulligan.errors import FeedTrimmed
+from mulligan.events.keys import Keys
+from mulligan.events.redis_connection import answers
+from mulligan.events.redis_scripts import Scripts
+from mulligan.events.redis_streams import Streams
+from mulligan.events.store import FeedEntry
+
+
+class RedisFeed:
+    """Part of `RedisEventStore`, which says how the server and a partition are found."""
+
+    _client: Redis
+    _place: str
+    _scripts: Scripts
+    _streams: Streams
+
+    def _partition(self, partition: int) -> Keys:
+        raise NotImplementedError
+
+    def feed(
+        self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
+    ) -> list[FeedEntry]:
+        """See `EventStore.feed`."""
+        keys = self._partition(partition)
+        stream = keys.feed
+        if wait_ms:
+            self._streams.wait(stream, after, wait_ms)
+        found = [
+            FeedEntry(entry_id, fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))
+            for entry_id, fields in self._streams.entries(stream, after, limit)
+        ]
+        # Asked after the reading: what is trimmed in between is told as missed, never skipped.
+        with answers(self._place):
+            trimmed = cast("bytes | None", self._client.hget(keys.meta, "trimmed"))
+        if trimmed is not None and order_of(after) < order_of(trimmed.decode()):
+            raise FeedTrimmed(partition, after, trimmed.decode())
+        return found
+
+    def feed_end(self, partition: int) -> str:
+        """See `EventStore.feed_end`."""
+        with answers(self._place):
+            newest: Any = self._client.xrevrange(self._partition(partition).feed, count=1)
+        return newest[0][0].decode() if newest else "0"
+
+    def trim_feed(self, partition: int, *, keep: int, idle_ms: int) -> int:
+        """See `EventStore.trim_feed`."""
+        keys = self._partition(partition)
+        with answers(self._place):
+            return int(
+                self._scripts.call(
+                    "trim_feed", [keys.feed, keys.followers, keys.meta], [keep, idle_ms]
+                )
+            )
+
+    def checkpoint(self, projection: str, partition: int) -> str:
+        """See `EventStore.checkpoint`."""
+        key = self._partition(partition).checkpoint(projection)
+        with answers(self._place):
+            stored = cast("bytes | None", self._client.get(key))
+        return (stored or b"0").decode()
+
+    def rows(
+        self, projection: str, partition: int, runs: Sequence[str] | None = None
+    ) -> dict[str, bytes]:
+        """See `EventStore.rows`."""
+        key = self._partition(partition).rows(projection)
+        with answers(self._place):
+            if runs is None:
+                stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
+                return {run.decode(): row for run, row in stored.items()}
+            rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
+        return {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
+
+    def commit_rows(
+        self,
+        projection: str,
+        partition: int,
+        *,
+        expected: str,
+        checkpoint: str,
+        rows: Mapping[str, bytes],
+    ) -> bool:
+        """See `EventStore.commit_rows`."""
+        keys = self._partition(partition)
+        flat = [part for pair in rows.items() for part in pair]
+        with answers(self._place):
+            reply = self._scripts.call(
+                "commit_rows",
+                [keys.rows(projection), keys.checkpoint(projection), keys.followers],
+                [projection, expected, checkpoint, *flat],
+            )
+        return bool(reply)
+
+    def switch_rows(self, source: str, projection: str, partition: int, *, expected: str) -> bool:
+        """See `EventStore.switch_rows`."""
+        keys = self._partition(partition)
+        names = (source, projection)
+        pairs = [key for name in names for key in (keys.rows(name), keys.checkpoint(name))]
+        with answers(self._place):
+            reply = self._scripts.call(
+                "switch_rows", [*pairs, keys.followers], [source, projection, expected]
+            )
+        return bool(reply)
+
+    def drop_rows(self, projection: str, partition: int) -> None:
+        """See `EventStore.drop_rows`."""
+        keys = self._partition(partition)
+        with answers(self._place):
+            self._client.delete(keys.rows(projection), keys.checkpoint(projection))
+            self._client.hdel(keys.followers, projection)
+
+
+def order_of(feed_id: str) -> tuple[int, int]:
+    """What feed ids are ordered by: milliseconds, and the place within."""
+    milliseconds, _, place = feed_id.partition("-")
+    return int(milliseconds), int(place or 0)

@@ -1,0 +1,160 @@
+"""
+The front door for asynchronous programs, such as a web application.
+
+    async with AsyncClient() as client:
+        run = await client.enqueue("brief.yaml", {"topic": "tea"})
+        async for event in client.events(run, follow=True):
+            print(event.type)
+        print(await client.result(run))
+
+It is the `Client` in threads of its own: short calls have some, calls that wait have others, so
+that many who wait do not hold up an `enqueue`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+from mulligan.client import Client, Flow, Outcome, output_of
+from mulligan.errors import WaitTimedOut
+from mulligan.events.envelope import Envelope
+from mulligan.projections.run import evolve
+from mulligan.projections.state import RunState
+from mulligan.settings import Settings
+
+T = TypeVar("T")
+
+SHORT_THREADS = 8
+WAITING_THREADS = 32
+"""More followers than that take turns, each of at most a second."""
+
+
+class AsyncClient:
+    """
+    A connection to the log and the queue, within `async with`. Every method does what that of
+    `Client` does, and raises the same.
+
+    A call whose task is cancelled is not undone: what it asked for may be done. Repeat an `enqueue`
+    with the same `run_id`.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
+        self._short = ThreadPoolExecutor(SHORT_THREADS, thread_name_prefix="mulligan")
+        self._waiting = ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="mulligan-wait")
+        self._connected: Client | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        self._connected = await self._in(self._short, partial(Client, self._settings))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of connections and threads; one that waits ends within a second."""
+        client, self._connected = self._connected, None
+        if client is not None:
+            await self._in(self._short, client.close)
+        self._short.shutdown(wait=False)
+        self._waiting.shutdown(wait=False)
+
+    # --- Producers -------------------------------------------------------------------------------
+
+    async def enqueue(
+        self,
+        workflow: Flow,
+        input: Any = None,  # noqa: A002 - the field's name
+        *,
+        run_id: str | None = None,
+        tags: tuple[str, ...] = (),
+        delay_ms: int = 0,
+        model: str | None = None,
+    ) -> str:
+        """See `Client.enqueue`."""
+        return await self._call(
+            partial(
+                self._client.enqueue,
+                workflow,
+                input,
+                run_id=run_id,
+                tags=tags,
+                delay_ms=delay_ms,
+                model=model,
+            )
+        )
+
+    # --- Readers ---------------------------------------------------------------------------------
+
+    async def status(self, run: str) -> RunState:
+        """See `Client.status`."""
+        return await self._call(partial(self._client.status, run))
+
+    async def events(
+        self, run: str, after: int = 0, *, follow: bool = False
+    ) -> AsyncIterator[Envelope]:
+        """See `Client.events`."""
+        page = partial(self._client.page, run, follow=follow)
+        while True:
+            events, more = await self._in(self._waiting, partial(page, after))
+            for event in events:
+                yield event
+                after = event.version
+            if not more:
+                return
+
+    async def wait(self, run: str, *, timeout_s: float | None = None) -> RunState:
+        """See `Client.wait`."""
+        state = RunState(run=run)
+        try:
+            async with asyncio.timeout(timeout_s):
+                async for event in self.events(run, follow=True):
+                    evolve(state, event)
+                    if state.ended or state.status == "paused":
+                        return state
+        except TimeoutError:
+            raise WaitTimedOut(f"run {run!r} is still {state.status} after {timeout_s} s") from None
+        return state
+
+    async def result(self, run: str, *, timeout_s: float | None = None) -> Any:
+        """See `Client.result`."""
+        output = output_of(await self.wait(run, timeout_s=timeout_s))
+        return await self._call(partial(self._client.value, run, output))
+
+    # --- Operators -------------------------------------------------------------------------------
+
+    async def cancel(self, run: str, reason: str = "") -> bool:
+        """See `Client.cancel`."""
+        return await self._call(partial(self._client.cancel, run, reason))
+
+    async def resume(self, run: str, node: str | None = None) -> None:
+        """See `Client.resume`."""
+        await self._call(partial(self._client.resume, run, node))
+
+    async def redrive(self, run: str) -> None:
+        """See `Client.redrive`."""
+        await self._call(partial(self._client.redrive, run))
+
+    async def reconcile(
+        self, run: str, call_id: str, outcome: Outcome, *, by: str = "operator", result: Any = None
+    ) -> None:
+        """See `Client.reconcile`."""
+        await self._call(
+            partial(self._client.reconcile, run, call_id, outcome, by=by, result=result)
+        )
+
+    @property
+    def _client(self) -> Client:
+        if self._connected is None:
+            raise RuntimeError("not connected: use `async with AsyncClient() as client`")
+        return self._connected
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        return await self._in(self._short, call)
+
+    async def _in(self, threads: Executor, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(threads, call)

@@ -1,0 +1,125 @@
+"""`list`, `usage`, `rebuild` and `tail` on stored runs, and a feed that was trimmed (a server)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from mulligan.cli import main
+from mulligan.client import Client
+from mulligan.commands.published import published_text
+from mulligan.errors import FeedTrimmed
+from mulligan.settings import Settings
+from mulligan.testing.server import ValkeyServer
+
+pytestmark = pytest.mark.server
+
+FLOW = """
+name: {name}
+nodes:
+  - {{id: only, kind: function, call: "{name}_flow:only"}}
+"""
+
+
+@pytest.fixture
+def client(server: ValkeyServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    with server.client() as connection:
+        connection.flushall()
+    monkeypatch.setenv("MULLIGAN_REDIS_URL", server.url)
+    with Client(Settings(redis_url=server.url)) as client:
+        yield client
+
+
+@pytest.fixture
+def runs(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Three runs of two workflows, one of them cancelling."""
+    for name in ("brief", "report"):
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (tmp_path / f"{name}_flow.py").write_text("def only():\n    return 1\n")
+        (tmp_path / f"{name}.yaml").write_text(FLOW.format(name=name))
+    names = [
+        client.enqueue(str(tmp_path / "brief.yaml"), run_id="b1", tags=("tea", "daily")),
+        client.enqueue(str(tmp_path / "brief.yaml"), run_id="b2", tags=("tea",)),
+        client.enqueue(str(tmp_path / "report.yaml"), run_id="r1"),
+    ]
+    client.cancel("b2")
+    yield names
+    for name in ("brief_flow", "report_flow"):
+        sys.modules.pop(name)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def told(schema: str, *arguments: str) -> dict[str, Any]:
+    result = call(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    value: dict[str, Any] = json.loads(result.stdout)
+    jsonschema.validate(value, json.loads(published_text(schema)))
+    return value
+
+
+def listed(*filters: str) -> set[str]:
+    return {row["run"] for row in told("list", "list", *filters)["runs"]}
+
+
+def test_list_filters_by_status_workflow_tags_and_time(runs: list[str]) -> None:
+    assert listed() == {"b1", "b2", "r1"}
+    assert listed("--status", "queued") == {"b1", "r1"}
+    assert listed("--status", "queued", "--status", "cancelling") == {"b1", "b2", "r1"}
+    assert listed("--workflow", "report") == {"r1"}
+    assert listed("--tag", "tea") == {"b1", "b2"}
+    assert listed("--tag", "tea", "--tag", "daily") == {"b1"}
+    assert listed("--since", "1h") == {"b1", "b2", "r1"}
+    assert listed("--until", "1h") == set()
+    assert listed("--since", "2026-01-01", "--until", "2200-01-01T00:00") == {"b1", "b2", "r1"}
+    cut = told("list", "list", "--limit", "2")
+    assert (len(cut["runs"]), cut["left_off"]) == (2, 1)
+    assert "1 older" in call("list", "--limit", "2").output
+
+
+@pytest.mark.parametrize("wrong", [("--since", "yesterday"), ("--status", "broken")])
+def test_list_refuses_what_it_does_not_know(client: Client, wrong: tuple[str, str]) -> None:
+    assert call("list", *wrong).exit_code == 2
+
+
+def test_usage_of_all_runs_is_summed(runs: list[str]) -> None:
+    assert told("usage-totals", "usage") == {"kind": "usage-totals", "runs": 3, "models": {}}
+    assert told("usage", "usage", "b1")["run"] == "b1"
+
+
+def test_rebuild_makes_the_same_rows(runs: list[str], client: Client) -> None:
+    before = listed()
+    rows = client.store.rows("run", 0)
+    assert told("rebuild", "rebuild")["rows"] == {"run": 3, "usage": 3}
+    assert client.store.rows("run", 0) == rows
+    assert told("rebuild", "rebuild", "usage")["rows"] == {"usage": 3}
+    assert listed() == before
+    assert call("rebuild", "nonsense").exit_code == 2
+
+
+def test_a_gap_is_a_record_of_tail_and_lists_rebuild(runs: list[str], client: Client) -> None:
+    """UI: a gap by trimming is an explicit record."""
+    client.store.trim_feed(0, keep=2, idle_ms=0)
+    with pytest.raises(FeedTrimmed):
+        client.store.feed(0)
+
+    lines = [json.loads(line) for line in call("tail").stdout.splitlines()]
+
+    assert [line["type"] for line in lines] == ["gap", "RunRequested", "RunCancelRequested"]
+    jsonschema.validate(lines[0], json.loads(published_text("gap")))
+    findings = told("doctor", "doctor")["findings"]
+    (projections,) = [one for one in findings if one["matter"] == "projections"]
+    assert "the feed was trimmed" in projections["detail"]
+    shown = call("list")
+    assert "rebuilt from the runs" in shown.stderr
+    assert all(run in shown.stdout for run in runs)
+    assert "rebuilt" not in call("list").stderr

@@ -1,0 +1,161 @@
+"""Producers: the asynchronous client, and one that dies between its call and the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan import AsyncClient, Client
+from mulligan.actors.assemble import assemble
+from mulligan.actors.process import working
+from mulligan.errors import RunExists, RunFailed, RunUnknown, WaitTimedOut
+from mulligan.events.facts import RunRequested
+from mulligan.settings import Settings
+from mulligan.testing.server import ValkeyServer
+
+pytestmark = pytest.mark.server
+
+FLOW = """
+name: produced
+nodes:
+  - {id: only, kind: function, call: "produced_steps:only"}
+"""
+
+
+@pytest.fixture
+def settings(server: ValkeyServer) -> Settings:
+    with server.client() as client:
+        client.flushall()
+    return Settings(redis_url=server.url)
+
+
+@pytest.fixture
+def flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "produced_steps.py").write_text(
+        "from pathlib import Path\n"
+        "def only(input):\n"
+        "    with (Path(__file__).parent / 'calls').open('a') as calls:\n"
+        "        calls.write('call\\n')\n"
+        "    if input == 'bad':\n"
+        "        raise ValueError('bad')\n"
+        "    return {'got': input, 'large': 'x' * 20_000}\n"
+    )
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    yield str(tmp_path / "flow.yaml")
+    sys.modules.pop("produced_steps", None)
+
+
+@pytest.fixture
+def worker(settings: Settings) -> Iterator[None]:
+    runtime = assemble(settings)
+    with working(runtime, threads=4, drain_s=2):
+        yield
+    runtime.close()
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_asynchronous_program_asks_for_runs_and_follows_them(
+    settings: Settings, flow: str
+) -> None:
+    async def program() -> None:
+        async with AsyncClient(settings) as client:
+            run = await client.enqueue(flow, 1, run_id="one", tags=("a",))
+            types = [event.type async for event in client.events(run, follow=True)]
+            assert (types[0], types[-1]) == ("RunRequested", "RunCompleted")
+            assert [event.version async for event in client.events(run, after=2)] == list(
+                range(3, len(types) + 1)
+            )
+            assert (await client.result(run))["got"] == 1
+            assert (await client.status(run)).tags == ("a",)
+            assert not await client.cancel(run), "it has ended"
+
+            bad = await client.enqueue(flow, "bad")
+            with pytest.raises(RunFailed):
+                await client.result(bad)
+            with pytest.raises(RunExists):
+                await client.enqueue(flow, 2, run_id="one")
+            with pytest.raises(RunUnknown):
+                await client.result("none")
+
+    asyncio.run(program())
+
+
+def test_many_who_wait_do_not_hold_up_who_asks(settings: Settings, flow: str) -> None:
+    async def program() -> None:
+        async with AsyncClient(settings) as client:
+            later = await client.enqueue(flow, 1, delay_ms=3_600_000)
+            waiting = [asyncio.create_task(client.wait(later)) for _ in range(60)]
+            await asyncio.sleep(0)
+            began = time.monotonic()
+            await client.enqueue(flow, 2)
+            assert time.monotonic() - began < 5
+            with pytest.raises(WaitTimedOut):
+                await client.wait(later, timeout_s=0.05)
+            assert await client.cancel(later)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    asyncio.run(program())
+
+
+def test_it_says_how_it_is_used() -> None:
+    async def program() -> None:
+        client = AsyncClient()
+        with pytest.raises(RuntimeError, match="async with"):
+            await client.status("run")
+        await client.close()
+
+    asyncio.run(program())
+
+
+PRODUCER = """
+import os, sys
+from mulligan import Client
+with Client() as client:
+    if sys.argv[1] == "dies":
+        append = client.store.append
+        client.store.append = lambda asked: (append(asked), os._exit(9))
+    print(client.enqueue(sys.argv[2], {"order": 7}, run_id="order-7"))
+"""
+
+
+def test_a_producer_that_dies_before_the_reply_and_asks_again_has_one_run(
+    settings: Settings, flow: str, tmp_path: Path
+) -> None:
+    """UI: the same `--run-id` with the same input is the same run."""
+
+    def produce(how: str) -> subprocess.CompletedProcess[str]:
+        assert settings.redis_url is not None
+        environment = os.environ | {"MULLIGAN_REDIS_URL": settings.redis_url}
+        return subprocess.run(
+            [sys.executable, "-c", PRODUCER, how, flow],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    assert produce("dies").returncode == 9
+    with Client(settings) as client:
+        assert client.store.row("order-7") is not None, "it was in the log, though nobody heard"
+        runtime = assemble(settings)
+        with working(runtime, threads=2, drain_s=2):
+            assert client.result("order-7", timeout_s=30)["got"] == {"order": 7}
+            again = produce("lives")
+            assert again.stdout.strip() == "order-7", again.stderr
+            assert client.result("order-7", timeout_s=30)["got"] == {"order": 7}
+        runtime.close()
+        asked = [e for e in client.events("order-7") if isinstance(e.data, RunRequested)]
+        assert len(asked) == 1
+        assert [run for run, _ in client.store.runs()] == ["order-7"]
+    assert (tmp_path / "calls").read_text() == "call\n"

@@ -1,0 +1,754 @@
+"""
+Recovery through the public entry points, over real HTTP against a model that misbehaves: as a run,
+and as a single call, synchronous and asynchronous. In every test the requests that the server
+received are the `ModelRequested` events of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import mulligan
+from mulligan.actors.assemble import assemble
+from mulligan.actors.process import working
+from mulligan.client import Client, why
+from mulligan.errors import InvocationFailed
+from mulligan.events import facts
+from mulligan.events.envelope import Envelope
+from mulligan.projections.history import problems
+from mulligan.projections.run import fold
+from mulligan.projections.state import Recovery, RunState
+from mulligan.providers.exchange import Deadlines
+from mulligan.providers.router import ModelRouter
+from mulligan.schemas.builder import Workflow
+from mulligan.settings import Settings
+from mulligan.testing.scripted_model import ScriptedModel
+from mulligan.testing.server import ValkeyServer
+from mulligan.testing.waiting import until
+from mulligan.testing.worker import WorkerProcess
+
+pytestmark = pytest.mark.server
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+GOOD = {"json": {"n": 3}}
+BAD = {"json": {"n": "canary-2209"}}
+EMPTY: dict[str, Any] = {"text": ""}
+UNAVAILABLE = {"fault": {"kind": "status", "status": 503}}
+RESET = {"fault": {"kind": "reset"}}
+EOF = {**GOOD, "fault": {"kind": "eof"}}
+LOOK = {"tool_calls": [{"name": "look", "arguments": {"q": "tea"}}]}
+RETRY = {"backoff": "20ms", "backoff_max": "40ms"}
+
+TOOLS = '''
+from pathlib import Path
+from mulligan import tool
+
+CALLS = Path(__file__).with_name("calls")
+
+@tool(effect="read")
+def look(q: str) -> str:
+    """Look something up."""
+    with CALLS.open("a") as calls:
+        calls.write(q + "\\n")
+    return "found " + q
+'''
+
+
+class Ended(msgspec.Struct, kw_only=True):
+    """How an entry point came to its end."""
+
+    status: str
+    reason: str | None
+    output: Any
+    code: str
+    events: list[Envelope]
+
+    @property
+    def state(self) -> RunState:
+        return fold(self.events[0].run, self.events)
+
+    @property
+    def recovery(self) -> Recovery:
+        return next(iter(self.state.invocations.values())).recovery
+
+    def of(self, kind: type) -> list[Any]:
+        return [event.data for event in self.events if isinstance(event.data, kind)]
+
+    @property
+    def reasons(self) -> list[str]:
+        return [fact.reason for fact in self.of(facts.AllowanceReserved)]
+
+
+class House:
+    """A worker's threads in this process, and a folder with the tool that it can import."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.settings = Settings(redis_url=url)
+        self.client = Client(self.settings)
+        self.folder = folder
+        (folder / "recovery_tools.py").write_text(TOOLS)
+        sys.path.insert(0, str(folder))
+        self.tools = importlib.import_module("recovery_tools")
+
+    @property
+    def looked(self) -> list[str]:
+        path = self.folder / "calls"
+        return path.read_text().split() if path.exists() else []
+
+    def forget(self) -> None:
+        (self.folder / "calls").unlink(missing_ok=True)
+
+    def flow(self, model: ScriptedModel, **options: Any) -> Workflow:
+        of_flow = {k: options.pop(k) for k in ("limits", "deadline") if k in options}
+        flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY, **of_flow)
+        tools = ["recovery_tools:look"] if options.pop("tools", ()) else []
+        flow.agent("agent", prompt="Count.", tools=tools, **{"output": SCHEMA, **options})
+        return flow
+
+    def enqueue(self, model: ScriptedModel, **options: Any) -> str:
+        return self.client.enqueue(self.flow(model, **options))
+
+    def ended(self, run: str) -> Ended:
+        state = self.client.wait(run, timeout_s=30)
+        output = self.client.value(run, state.output) if state.output is not None else None
+        return Ended(
+            status=state.status,
+            reason=state.reason,
+            output=output,
+            code=_code(state),
+            events=list(self.client.events(run)),
+        )
+
+
+def _code(state: RunState) -> str:
+    if state.failure is not None:
+        return state.failure.kind
+    causes = [one.recovery.cause for one in state.invocations.values()]
+    return next((cause.kind for cause in causes if cause is not None), "")
+
+
+@pytest.fixture(scope="module")
+def house(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with server.client() as client:
+        client.flushall()
+    folder = tmp_path_factory.mktemp("recovery")
+    house = House(server.url, folder)
+    runtime = assemble(house.settings)
+    with working(runtime, threads=4, drain_s=1, grace_s=1):
+        yield house
+    runtime.close()
+    house.client.close()
+    sys.path.remove(str(folder))
+
+
+@contextmanager
+def playing(*turns: Any) -> Iterator[ScriptedModel]:
+    with ScriptedModel(list(turns)) as model:
+        yield model
+
+
+def call_options(house: House, model: ScriptedModel, options: dict[str, Any]) -> dict[str, Any]:
+    given = {"output": SCHEMA, **options}
+    if given.pop("tools", ()):
+        given["tools"] = [house.tools.look]
+    base = {"model": "scripted/m", "api_base": model.url, "retry": RETRY}
+    return {**base, "settings": house.settings, **given}
+
+
+def by_run(house: House, model: ScriptedModel, **options: Any) -> Ended:
+    return house.ended(house.enqueue(model, **options))
+
+
+def by_invoke(house: House, model: ScriptedModel, **options: Any) -> Ended:
+    return told(lambda: mulligan.invoke("Count.", **call_options(house, model, options)))
+
+
+def by_ainvoke(house: House, model: ScriptedModel, **options: Any) -> Ended:
+    async def call() -> Any:
+        return await mulligan.ainvoke("Count.", **call_options(house, model, options))
+
+    return told(lambda: asyncio.run(call()))
+
+
+def told(call: Callable[[], Any]) -> Ended:
+    failed: InvocationFailed | None = None
+    try:
+        done = call()
+    except InvocationFailed as error:
+        failed, done = error, error.invocation
+    # Phase first, then the error (REC-8).
+    assert "retrying" != done.recovery.phase
+    return Ended(
+        status=failed.status if failed else "completed",
+        reason=failed.reason if failed else None,
+        output=done.output,
+        code=failed.code if failed else "",
+        events=list(done.events),
+    )
+
+
+ENTRIES = {"run": by_run, "invoke": by_invoke, "ainvoke": by_ainvoke}
+
+
+@pytest.fixture(params=ENTRIES)
+def entry(request: pytest.FixtureRequest) -> Any:
+    """A public entry point: works a call or run of one agent and says how it ended."""
+    return ENTRIES[request.param]
+
+
+def hold(model: ScriptedModel, ended: Ended) -> None:
+    """What is true of every one of these tests."""
+    asked = [fact.request_id for fact in ended.of(facts.ModelRequested)]
+    assert asked == [one.headers["x-mulligan-request"] for one in model.requests]
+    assert [] == problems(ended.events)
+    assert len(asked) == ended.recovery.requests
+    assert b"canary-2209" not in msgspec.json.encode(ended.events)
+    for request in model.requests:
+        assert "canary-2209" not in str(request.body)
+
+
+RECOVERED: dict[str, tuple[list[Any], list[str], int]] = {
+    "empty EOF": ([{"fault": {"kind": "empty"}}, GOOD], ["eof"], 1),
+    "empty EOF with [DONE]": ([{"fault": {"kind": "empty", "done": True}}, GOOD], ["eof"], 1),
+    "partial EOF": ([{**GOOD, "fault": {"kind": "eof", "at_byte": 300}}, GOOD], ["eof"], 1),
+    "EOF after a whole value": ([EOF, GOOD], ["eof"], 1),
+    "EOF after a whole value with [DONE]": (
+        [{**GOOD, "fault": {"kind": "eof", "done": True}}, GOOD],
+        ["eof"],
+        1,
+    ),
+    "connection closed in the middle": (
+        [{**GOOD, "fault": {"kind": "cut", "at_byte": 300}}, GOOD],
+        ["eof"],
+        1,
+    ),
+    "length with a repairable prefix": (
+        [
+            {
+                "tool_calls": [{"name": "submit_output", "arguments": '{"output": {"n": 3}'}],
+                "finish_reason": "length",
+            },
+            GOOD,
+        ],
+        ["length"],
+        1,
+    ),
+    "length with a valid prefix": ([{**GOOD, "finish_reason": "length"}, GOOD], ["length"], 1),
+    "length relabelled as tool_calls": (
+        [{**GOOD, "fault": {"kind": "relabel"}}, GOOD],
+        ["length"],
+        1,
+    ),
+    "invalid JSON": (
+        [{"tool_calls": [{"name": "submit_output", "arguments": "so, {3} or {4}"}]}, GOOD],
+        ["invalid_json"],
+        1,
+    ),
+    "wrong envelope": (
+        [
+            {"tool_calls": [{"name": "submit_output", "arguments": {"what": 3, "why": 4}}]},
+            GOOD,
+        ],
+        ["wrong_envelope"],
+        1,
+    ),
+    "schema violation": ([BAD, GOOD], ["schema_violation"], 1),
+    "empty turn": ([EMPTY, GOOD], ["empty_turn"], 1),
+    "mixed turn": (
+        [
+            {
+                "tool_calls": [
+                    {"name": "look", "arguments": {"q": "x"}},
+                    {"name": "submit_output", "arguments": '{"output": {"n": 3}}'},
+                ]
+            },
+            GOOD,
+        ],
+        ["mixed_turn"],
+        1,
+    ),
+    "prose that looks like a call": (
+        [{"text": '<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>'}, GOOD],
+        ["wrong_envelope"],
+        1,
+    ),
+    "refund after transport success": (
+        [UNAVAILABLE, RESET, GOOD],
+        ["transport", "transport"],
+        0,
+    ),
+    "rate limit with Retry-After": (
+        [{"fault": {"kind": "status", "status": 429, "retry_after": 0.1}}, GOOD],
+        ["transport"],
+        0,
+    ),
+    "error inside a stream": ([{**GOOD, "fault": {"kind": "error_event"}}, GOOD], ["transport"], 0),
+    "a web page": ([{"fault": {"kind": "html"}}, GOOD], ["transport"], 0),
+    "mixed transport and validation": (
+        [RESET, BAD, UNAVAILABLE, GOOD],
+        ["transport", "schema_violation", "transport"],
+        1,
+    ),
+    "no [DONE]": ([{**GOOD, "fault": {"kind": "no_done"}}], [], 0),
+}
+
+
+@pytest.mark.parametrize("name", RECOVERED)
+def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
+    name: str, entry: Any, house: House
+) -> None:
+    turns, reasons, used = RECOVERED[name]
+    house.forget()
+    with playing(*turns) as model:
+        ended = entry(house, model, tools=[1])
+
+        hold(model, ended)
+    assert ("completed", {"n": 3}) == (ended.status, ended.output)
+    assert reasons == ended.reasons
+    assert (used, "active") == (ended.recovery.used, ended.recovery.phase)
+    assert [] == house.looked, "nothing of a rejected turn is run"
+    accepted = next(e for e in ended.events if isinstance(e.data, facts.OutputAccepted))
+    assert 1 + len(reasons) == accepted.attempt
+    for earlier in model.requests[1:]:
+        assert '"n": 3' not in str(earlier.body["messages"]), "nothing partial is shown again"
+
+
+@pytest.mark.parametrize(
+    ("turn", "code"),
+    [
+        (UNAVAILABLE, "unavailable"),
+        (RESET, "disconnected|reset"),
+        (EMPTY, "empty_turn"),
+        (BAD, "schema_violation"),
+        (EOF, "eof"),
+        ({**GOOD, "finish_reason": "length"}, "length"),
+    ],
+)
+def test_rec5_a_limit_of_0_pauses_at_once_with_the_cause(
+    turn: Any, code: str, entry: Any, house: House
+) -> None:
+    with playing(turn, GOOD) as model:
+        ended = entry(house, model, recovery_limit=0)
+
+        hold(model, ended)
+        assert 1 == len(model.requests)
+    assert ("paused", "exhausted", "paused") == (
+        ended.status,
+        ended.reason,
+        ended.recovery.phase,
+    )
+    assert ended.code in code.split("|")
+
+
+def test_rec8_exhaustion_keeps_the_original_cause(entry: Any, house: House) -> None:
+    with playing(EMPTY, UNAVAILABLE, UNAVAILABLE, GOOD) as model:
+        ended = entry(house, model, recovery_limit=2)
+
+        hold(model, ended)
+    cause = ended.recovery.cause
+    assert cause is not None
+    assert ("unavailable", 503) == (cause.kind, cause.status)
+    assert (True, True, 2, 3) == (
+        ended.recovery.exhausted,
+        ended.recovery.transport_exhausted,
+        ended.recovery.used,
+        ended.recovery.requests,
+    )
+    order = [type(event.data).__name__ for event in ended.events]
+    assert order.index("AllowanceExhausted") < order.index("NodePaused")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ({"status": 401}, "unauthorized"),
+        ({"status": 403}, "forbidden"),
+        ({"status": 404}, "not_found"),
+        ({"status": 429, "quota": True}, "quota"),
+        ({"status": 400}, "bad_request"),
+    ],
+)
+def test_rec9_rec17_a_providers_error_is_returned_as_one(
+    fault: dict[str, Any], code: str, entry: Any, house: House
+) -> None:
+    with playing({"fault": {"kind": "status", **fault}}, GOOD) as model:
+        ended = entry(house, model)
+
+        hold(model, ended)
+        assert 1 == len(model.requests)
+    assert ("failed", code) == (ended.status, ended.code)
+    assert [] == ended.reasons
+
+
+def test_rec9_a_refusal_fails_at_once(entry: Any, house: House) -> None:
+    with playing({"text": "", "refusal": "I will not."}, GOOD) as model:
+        ended = entry(house, model)
+
+        hold(model, ended)
+    assert ("failed", "refused") == (ended.status, ended.code)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"tool_calls": [{"name": "look", "arguments": '{"q": "canary-2209'}]},
+        {**LOOK, "fault": {"kind": "cut", "at_byte": 400}},
+        {**LOOK, "fault": {"kind": "eof"}},
+        {**LOOK, "finish_reason": "length"},
+    ],
+)
+def test_rec12_a_partial_tool_call_is_never_executed(broken: Any, entry: Any, house: House) -> None:
+    house.forget()
+    with playing(broken, GOOD) as model:
+        ended = entry(house, model, tools=[1])
+
+        hold(model, ended)
+    assert "completed" == ended.status
+    assert [] == house.looked
+
+
+def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
+    entry: Any, house: House
+) -> None:
+    house.forget()
+    with playing(LOOK, UNAVAILABLE, EOF, BAD, GOOD) as model:
+        ended = entry(house, model, tools=[1], recovery_limit=3)
+
+        hold(model, ended)
+        for request in model.requests[1:]:
+            results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
+            assert ["found tea"] == results
+    assert "completed" == ended.status
+    assert ["tea"] == house.looked
+
+
+def test_rec16_a_loop_is_stopped_while_it_streams(entry: Any, house: House) -> None:
+    loop = {"text": "", "fault": {"kind": "loop", "text": "and on ", "times": 200_000}}
+    with playing(loop, GOOD) as model:
+        ended = entry(house, model)
+
+        hold(model, ended)
+        until(lambda: model.requests[0].outcome == "disconnected")
+    assert ("completed", ["repetitive_output"]) == (ended.status, ended.reasons)
+    assert ended.of(facts.ModelAnswered)[0].usage is None
+
+
+def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(entry: Any, house: House) -> None:
+    with playing({**GOOD, "delay_ms": 20_000}) as model:
+        began_s = time.monotonic()
+        ended = entry(house, model, timeout="300ms")
+
+        assert time.monotonic() - began_s < 10
+        hold(model, ended)
+    assert ("failed", "deadline_exceeded") == (ended.status, ended.code)
+    assert [] == ended.reasons
+
+
+def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for(
+    entry: Any, house: House
+) -> None:
+    late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
+    with playing(late, GOOD) as model:
+        ended = entry(house, model, timeout="30s")
+
+        hold(model, ended)
+    assert ("failed", "deadline_exceeded") == (ended.status, ended.code)
+
+
+def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
+    entry: Any, house: House
+) -> None:
+    limits = {"context_window": 8_000, "max_output_tokens": 500}
+    with playing(GOOD) as model:
+        ended = entry(house, model, limits=limits)
+
+        hold(model, ended)
+        assert 500 == model.requests[0].body["max_tokens"]
+    requested = ended.of(facts.ModelRequested)[0]
+    assert ({}, 500) == (requested.asked, requested.sent["max_tokens"])
+
+
+def test_rec20_no_cap_is_invented(entry: Any, house: House) -> None:
+    with playing(GOOD) as model:
+        hold(model, entry(house, model))
+        assert "max_tokens" not in model.requests[0].body
+
+
+@pytest.mark.parametrize("mode", ["native", "tool", "prompt"])
+def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
+    mode: str, entry: Any, house: House
+) -> None:
+    with playing(BAD, GOOD) as model:
+        ended = entry(house, model, mode=mode)
+
+        hold(model, ended)
+        first = model.requests[0].body
+    assert ("completed", {"n": 3}) == (ended.status, ended.output)
+    assert {mode} == {fact.mode for fact in ended.of(facts.ModelRequested)}
+    assert (mode == "native") == ("response_format" in first)
+    assert (mode == "tool") == ("tools" in first)
+    assert (mode == "prompt") == ('"integer"' in first["messages"][0]["content"])
+
+
+def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Any, house: House) -> None:
+    house.forget()
+    long = [
+        {
+            "tool_calls": [{"name": "look", "arguments": {"q": f"{n}" + "t" * 3_000}}],
+            "usage": None,
+        }
+        for n in range(4)
+    ]
+    limits = {"context_window": 8_000, "max_output_tokens": 500}
+    with playing(*long, GOOD) as model:
+        ended = entry(house, model, tools=[1], limits=limits)
+
+        hold(model, ended)
+        last = [m["content"] for m in model.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert "completed" == ended.status
+    assert "sha256" in last[0]
+    assert len(last[0]) < 500
+    assert len(last[-1]) > 3_000
+    assert "agent.4.1" not in {c for f in ended.of(facts.HistoryCompacted) for c in f.call_ids}
+    assert 4 == len(house.looked)
+
+
+def test_rec20_what_can_not_fit_is_not_sent(entry: Any, house: House) -> None:
+    with playing(GOOD) as model:
+        ended = entry(house, model, limits={"context_window": 300, "max_output_tokens": 100})
+
+        hold(model, ended)
+        assert [] == model.requests
+    assert ("paused", "context_exceeded") == (ended.status, ended.reason)
+
+
+def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length(
+    entry: Any, house: House
+) -> None:
+    cut = {**GOOD, "finish_reason": "length"}
+    limits = {"context_window": 8_000, "max_output_tokens": 500}
+    with playing(cut, cut, GOOD) as model:
+        ended = entry(house, model, limits=limits, recovery_limit=5)
+
+        hold(model, ended)
+        assert 2 == len(model.requests)
+    assert ("paused", "exhausted", "length") == (ended.status, ended.reason, ended.code)
+
+
+def test_rec21_what_was_not_reported_is_unknown(entry: Any, house: House) -> None:
+    with playing({**GOOD, "usage": None}) as model:
+        ended = entry(house, model)
+
+        hold(model, ended)
+    assert ended.of(facts.ModelAnswered)[0].usage is None
+
+
+# --- Cancellation --------------------------------------------------------------------------------
+
+
+def waits(state: RunState) -> bool:
+    return any(one.timer_due_ms is not None for one in state.invocations.values())
+
+
+def test_rec27_cancelled_during_a_stream_the_request_is_aborted_within_a_second(
+    house: House,
+) -> None:
+    endless = {"text": "words " * 5_000, "chunks": 5, "chunk_delay_ms": 50}
+    with playing(endless, GOOD) as model:
+        run = house.enqueue(model)
+        until(lambda: bool(model.requests))
+        house.client.cancel(run)
+        began_s = time.monotonic()
+        until(lambda: model.requests[0].outcome == "disconnected", 5)
+        assert time.monotonic() - began_s < 2, "a second, and what the machine takes"
+        ended = house.ended(run)
+
+        hold(model, ended)
+        assert 1 == len(model.requests)
+    assert ("cancelled", "cancelled") == (ended.status, ended.recovery.phase)
+    assert 0 == ended.recovery.used
+
+
+def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: House) -> None:
+    late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
+    with playing(late, GOOD) as model:
+        run = house.enqueue(model)
+        until(lambda: waits(house.client.status(run)))
+        house.client.cancel(run)
+        ended = house.ended(run)
+
+        hold(model, ended)
+        assert 1 == len(model.requests)
+    assert ("cancelled", "cancelled") == (ended.status, ended.recovery.phase)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        {"text": "words " * 5_000, "chunks": 5, "chunk_delay_ms": 50},
+        {"fault": {"kind": "status", "status": 429, "retry_after": 3600}},
+    ],
+    ids=["stream", "wait"],
+)
+def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: House) -> None:
+    async def call(model: ScriptedModel) -> float:
+        asked = asyncio.create_task(mulligan.ainvoke("Count.", **call_options(house, model, {})))
+        while not model.requests or (model.requests[0].outcome is None and "fault" in turn):
+            await asyncio.sleep(0.01)
+        began_s = time.monotonic()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        return time.monotonic() - began_s
+
+    with playing(turn, GOOD) as model:
+        assert asyncio.run(call(model)) < 2
+        assert 1 == len(model.requests)
+        until(lambda: model.requests[0].outcome is not None)
+
+
+# --- Resume --------------------------------------------------------------------------------------
+
+
+def test_rec8_a_resumed_run_goes_on_with_a_fresh_allowance_and_its_tools_completed(
+    house: House,
+) -> None:
+    house.forget()
+    with playing(LOOK, EMPTY, EMPTY, EMPTY, GOOD) as model:
+        run = house.enqueue(model, tools=[1], recovery_limit=1)
+        paused = house.ended(run)
+        assert ("paused", "exhausted") == (paused.status, paused.reason)
+        assert "empty_turn" in paused.code
+        assert "exhausted" in why(paused.state)
+
+        house.client.resume(run)
+        until(lambda: len(model.requests) == 5)
+        until(lambda: house.client.status(run).status == "completed")
+        ended = house.ended(run)
+
+        hold(model, ended)
+    assert (2, 1, 1) == (
+        ended.recovery.number,
+        ended.recovery.resumed_from,
+        ended.recovery.used,
+    )
+    assert ["tea"] == house.looked
+
+
+def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: House) -> None:
+    call = {"tool_calls": [{"name": "call_subagent", "arguments": {"subagent": "c", "input": 1}}]}
+    own = {"match": {"invocation": "agent"}}
+    called = {"match": {"invocation": "agent.1.1"}}
+    turns = [
+        {**call, **own},
+        {**UNAVAILABLE, **called},
+        {**EMPTY, **called},
+        {**GOOD, **called},
+        {**GOOD, **own},
+    ]
+    with playing(*turns) as model:
+        flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY)
+        flow.subagent("c", prompt="Check.", output=SCHEMA, recovery_limit=1)
+        flow.agent("agent", prompt="Count.", output=SCHEMA, subagents=["c"], recovery_limit=0)
+        ended = house.ended(house.client.enqueue(flow))
+
+        asked = [fact.request_id for fact in ended.of(facts.ModelRequested)]
+        assert asked == [one.headers["x-mulligan-request"] for one in model.requests]
+    assert "completed" == ended.status
+    recoveries = {one.id: one.recovery for one in ended.state.invocations.values()}
+    assert (0, 1, "agent") == (
+        recoveries["agent"].used,
+        recoveries["agent.1.1"].used,
+        recoveries["agent.1.1"].parent_id,
+    )
+
+
+def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(house: House) -> None:
+    turns = [
+        {**turn, "match": {"node": node}}
+        for node in ("left", "right")
+        for turn in (UNAVAILABLE, BAD, GOOD)
+    ]
+    with playing(*turns) as model:
+        flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY)
+        for node in ("left", "right"):
+            flow.agent(node, prompt="Count.", output=SCHEMA)
+        ended = house.ended(house.client.enqueue(flow))
+
+        asked = {fact.request_id for fact in ended.of(facts.ModelRequested)}
+        assert asked == {one.headers["x-mulligan-request"] for one in model.requests}
+        assert 6 == len(asked) == len(model.requests)
+    assert "completed" == ended.status
+    assert [1, 1] == [one.recovery.used for one in ended.state.invocations.values()]
+
+
+def test_rec23_rec33_a_worker_that_is_killed_costs_no_allowance_and_repeats_no_tool(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "killed_tools.py").write_text(TOOLS)
+    (tmp_path / "flow.yaml").write_text(
+        "name: killed\n"
+        "settings: {model: scripted/m, recovery_limit: 1}\n"
+        "nodes:\n"
+        "  - {id: agent, kind: agent, prompt: Count., tools: ['killed_tools:look'],\n"
+        "     output_schema: {type: object, properties: {n: {type: integer}}, required: [n]}}\n"
+    )
+    first = {**LOOK, "match": {"rounds": 0}, "times": "always"}
+    then = [{**turn, "match": {"rounds": 1, "attempt": n}, "times": "always"} for n, turn in
+            enumerate((EMPTY, GOOD), start=1)]  # fmt: skip
+    with (
+        playing(first, *then) as model,
+        ValkeyServer() as own,
+        WorkerProcess(own.url, api_base=model.url, crash_at="model.after:3:kill", folder=tmp_path),
+        Client(Settings(redis_url=own.url)) as client,
+    ):
+        run = client.enqueue(str(tmp_path / "flow.yaml"))
+        state = client.wait(run, timeout_s=60)
+        events = list(client.events(run))
+    assert "completed" == state.status
+    asked = [event.data for event in events if isinstance(event.data, facts.ModelRequested)]
+    assert [one.request_id for one in asked] == [
+        one.headers["x-mulligan-request"] for one in model.requests
+    ]
+    assert any(isinstance(event.data, facts.ModelInterrupted) for event in events)
+    assert 1 == state.invocations["agent"].recovery.used
+    assert ["tea"] == (tmp_path / "calls").read_text().split()
+
+
+def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: House) -> None:
+    stalled = {**GOOD, "fault": {"kind": "stall", "at_byte": 200}}
+    provider = ModelRouter(lambda name: None, deadlines=Deadlines(idle_ms=200))
+    with playing(stalled, GOOD) as model:
+        options = call_options(house, model, {"provider": provider})
+        done = mulligan.invoke("Count.", **options)
+
+        assert {"n": 3} == done.output
+        assert 2 == len(model.requests)
+    reserved = [e.data for e in done.events if isinstance(e.data, facts.AllowanceReserved)]
+    assert ["idle_timeout"] == [fact.cause.kind for fact in reserved if fact.cause]
+    provider.close()
+
+
+def test_rec29_calls_side_by_side_have_each_its_own_allowance(house: House) -> None:
+    async def both(model: ScriptedModel) -> list[Any]:
+        calls = [mulligan.ainvoke("Count.", **call_options(house, model, {})) for _ in range(3)]
+        return await asyncio.gather(*calls)
+
+    turns = [{**EMPTY, "match": {"attempt": 1}, "times": 3}, {**GOOD, "times": 3}]
+    with playing(*turns) as model:
+        done = asyncio.run(both(model))
+        assert 6 == len(model.requests)
+
+    assert [1, 1, 1] == [one.recovery.used for one in done]
+    assert threading.active_count() < 60

@@ -1,0 +1,178 @@
+"""Rows that follow the feed, fall behind it, and are folded anew (no server)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mulligan.events.memory_store import MemoryEventStore
+from mulligan.projections.projector import STORED, SUMMARIES, USAGE, Projector, read_rows
+from mulligan.projections.usage import ModelUsage, RunUsage, total
+from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
+from mulligan.testing.given import plan_of
+from mulligan.testing.in_memory import InMemory
+
+ONE = NodePlan(
+    id="one",
+    work=FunctionPlan(
+        call=CodeRef(path="steps:one", digest=""),
+        arguments=(),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    ),
+)
+
+
+def world(runs: int, partitions: int = 1) -> tuple[InMemory, MemoryEventStore]:
+    store = MemoryEventStore(lambda: 1_000, partitions=partitions)
+    made = InMemory(code={"steps:one": lambda: 1}, meddle=lambda _: store)
+    for number in range(runs):
+        made.run(plan_of(ONE), run=f"run{number}")
+    return made, store
+
+
+def raw(store: MemoryEventStore) -> list[dict[str, bytes]]:
+    parts = range(store.partitions())
+    return [store.rows(rows.name, part) for rows in STORED for part in parts]
+
+
+def test_rebuilt_rows_equal_the_live_ones_byte_for_byte() -> None:
+    made, store = world(runs=5, partitions=3)
+    projector = Projector(store)
+    projector.catch_up()
+    live = raw(store)
+    assert sum(map(len, live)) == 5 * len(STORED)
+
+    for rows in STORED:
+        for partition in range(3):
+            assert projector.rebuild(rows, partition)
+
+    assert raw(store) == live
+    made.run(plan_of(ONE), run="later")
+    assert projector.catch_up() > 0
+    assert {row.run for row in read_rows(store, SUMMARIES)} == {
+        "later", *(f"run{number}" for number in range(5))
+    }  # fmt: skip
+
+
+def test_what_was_spoiled_is_right_again_after_a_rebuild() -> None:
+    _, store = world(runs=2)
+    projector = Projector(store)
+    projector.catch_up()
+    live = raw(store)
+    checkpoint = store.checkpoint("run", 0)
+    store.commit_rows(
+        "run", 0, expected=checkpoint, checkpoint=checkpoint, rows={"run0": b"{}", "ghost": b"{}"}
+    )
+
+    projector.rebuild(SUMMARIES, 0)
+
+    assert raw(store) == live
+
+
+def test_one_that_fell_behind_a_trim_says_so_and_rebuilds() -> None:
+    made, store = world(runs=3)
+    Projector(store).catch_up()
+    for rows in STORED:
+        store._followers.pop((rows.name, 0))  # idle for too long
+    for number in range(3):
+        made.run(plan_of(ONE), run=f"missed{number}")
+    store.trim_feed(0, keep=1, idle_ms=1)
+
+    told: list[str] = []
+    Projector(store, told.append).catch_up()
+
+    assert len(told) == len(STORED)
+    assert "rebuilt from the runs" in told[0]
+    assert len(read_rows(store, SUMMARIES)) == 6
+    assert all(row.status == "completed" for row in read_rows(store, SUMMARIES))
+    assert Projector(store, told.append).catch_up() == 0
+    assert len(told) == len(STORED), "once"
+
+
+class Interrupted(MemoryEventStore):
+    """A store on which something happens right after the first commit of rebuilt rows."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 1_000)
+        self.then: Any = None
+
+    def commit_rows(
+        self,
+        projection: str,
+        partition: int,
+        *,
+        expected: str,
+        checkpoint: str,
+        rows: Mapping[str, bytes],
+    ) -> bool:
+        done = super().commit_rows(
+            projection, partition, expected=expected, checkpoint=checkpoint, rows=rows
+        )
+        if projection.endswith("~rebuilt") and self.then is not None:
+            then, self.then = self.then, None
+            then()
+        return done
+
+
+def interrupted(runs: int) -> tuple[InMemory, Interrupted]:
+    store = Interrupted()
+    made = InMemory(code={"steps:one": lambda: 1}, meddle=lambda _: store)
+    for number in range(runs):
+        made.run(plan_of(ONE), run=f"run{number}")
+    Projector(store).catch_up()
+    return made, store
+
+
+def test_of_two_rebuilds_the_later_one_takes_over() -> None:
+    _, store = interrupted(3)
+    live = raw(store)
+    later: list[bool] = []
+    store.then = lambda: later.append(Projector(store).rebuild(SUMMARIES, 0))
+
+    assert not Projector(store).rebuild(SUMMARIES, 0)
+    assert later == [True]
+    assert raw(store) == live
+
+
+def test_runs_that_move_during_a_rebuild_are_caught_up_before_the_switch() -> None:
+    made, store = interrupted(2)
+    store.then = lambda: made.run(plan_of(ONE), run="during")
+
+    assert Projector(store).rebuild(SUMMARIES, 0)
+
+    (during,) = [row for row in read_rows(store, SUMMARIES) if row.run == "during"]
+    assert during.status == "completed"
+    assert store.checkpoint("run", 0) == store.feed_end(0)
+
+
+def test_nothing_is_trimmed_that_a_rebuild_still_needs() -> None:
+    made, store = interrupted(2)
+
+    def meanwhile() -> None:
+        made.run(plan_of(ONE), run="during")
+        Projector(store).catch_up()
+        assert store.trim_feed(0, keep=1, idle_ms=60_000) == 0
+
+    store.then = meanwhile
+    assert Projector(store).rebuild(SUMMARIES, 0)
+    assert len(read_rows(store, SUMMARIES)) == 3
+
+
+def test_totals_add_up_and_unreported_cost_is_not_zero() -> None:
+    one = RunUsage(
+        run="a",
+        models={
+            "m": ModelUsage(requests=2, unknown=1, prompt_tokens=5, cost_usd=0.5),
+            "x": ModelUsage(requests=1),
+        },
+    )
+    two = RunUsage(run="b", models={"m": ModelUsage(requests=1, completion_tokens=7)})
+
+    assert total([one, two]) == {
+        "m": ModelUsage(requests=3, unknown=1, prompt_tokens=5, completion_tokens=7, cost_usd=0.5),
+        "x": ModelUsage(requests=1),
+    }
+    assert USAGE.name == "usage"
