@@ -93,9 +93,9 @@ class Probe:
         worker.start()
         return worker
 
-    def enqueue(self, run_id: str | None = None) -> str:
+    def enqueue(self, run_id: str | None = None, flow: str = "probe") -> str:
         """Ask for a run."""
-        return self.client.enqueue(str(PROBE / "probe.yaml"), {"name": "probe"}, run_id=run_id)
+        return self.client.enqueue(str(PROBE / f"{flow}.yaml"), {"name": "probe"}, run_id=run_id)
 
     def wait(self, run: str, timeout_s: float = 30.0) -> RunState:
         """The run's state once it has ended or is paused."""

@@ -1,4 +1,4 @@
-"""What people do to runs: resume, cancel, reconcile, on real workers, by program and command line."""
+"""What people do to runs: resume, cancel, reconcile; by program and by command, on real workers."""
 
 from __future__ import annotations
 
@@ -128,6 +128,21 @@ def _sends(probe: Any) -> set[str]:
         for call in message.get("tool_calls", ())
         if call["function"]["name"] == "send"
     }
+
+
+def test_a_killed_write_function_waits_too_and_is_reconciled_by_its_node(probe: Any) -> None:
+    probe.worker("function.after:1:kill")
+    run = probe.enqueue(flow="publish")
+    paused = probe.wait(run)
+    assert (paused.status, paused.reason) == ("paused", "reconciliation_required")
+
+    said = probe.cli("reconcile", run, "publish", "succeeded", "--result", '"by hand"')
+
+    assert said.returncode == 0, said.stderr
+    state = probe.until(run, lambda state: state.ended)
+    assert (state.status, state.output.value) == ("completed", "by hand")
+    assert probe.done() == {"publish": 1}
+    assert probe.cli("verify", run).returncode == 0
 
 
 def test_fifty_runs_at_once_each_do_everything_once(probe: Any) -> None:

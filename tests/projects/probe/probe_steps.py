@@ -49,3 +49,9 @@ def total(
     """What came of it all."""
     note("total", idempotency_key)
     return {"name": input["name"], "found": gather["found"]}
+
+
+def publish(idempotency_key: str) -> str:
+    """Publish something that can't be taken back."""
+    note("publish", idempotency_key)
+    return "published"
