@@ -12,6 +12,8 @@ from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import (
     EffectReconciled,
     Fact,
+    NodeCompleted,
+    NodeFailed,
     RunCancelRequested,
     RunRequested,
     RunResumed,
@@ -21,7 +23,7 @@ from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
 from mulligan.projections.allowance import RESUMABLE
-from mulligan.projections.run import evolve
+from mulligan.projections.run import NO_EFFECT, evolve, is_lost_function
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
 
@@ -119,11 +121,14 @@ def reconcile(
     result: Any = None,
 ) -> Append:
     """
-    Say what became of an effect whose outcome is unknown.
+    Say what became of an effect whose outcome is unknown: of a tool's call, or of a function node
+    (its id is the call's).
 
     Raises:
         InvalidInput: there is no such call, or its outcome is known.
     """
+    if is_lost_function(state, call_id):
+        return _reconcile_function(state, op, call_id, outcome, by=by, result=result)
     invocation = state.invocations.get(invocation_of_call(call_id))
     call = invocation.calls.get(call_id) if invocation is not None else None
     if call is None:
@@ -138,6 +143,34 @@ def reconcile(
     )
     node = node_of_invocation(call_id)
     return _append(state, op, AsFact(f"reconcile {call_id}"), (fact,), node=node)
+
+
+def _reconcile_function(
+    state: RunState,
+    op: str,
+    node: str,
+    outcome: Literal["succeeded", "failed", "retry"],
+    *,
+    by: str,
+    result: Any,
+) -> Append:
+    """
+    A function has no caller to tell: what is said of it is the end of its node, or has it called
+    again. Only on what was seen, since a node ends once.
+    """
+    given = Payload.of(result)
+    said = EffectReconciled(
+        call_id=node,
+        outcome=outcome,
+        by=by,
+        result=given if outcome == "succeeded" else None,
+    )
+    ends: dict[str, tuple[Fact, ...]] = {
+        "succeeded": (NodeCompleted(output=given),),
+        "failed": (NodeFailed(code="reconciled_as_failed", message=NO_EFFECT),),
+        "retry": (),
+    }
+    return _append(state, op, ByVersion(state.version), (said, *ends[outcome]), node=node)
 
 
 def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:

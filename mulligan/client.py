@@ -249,13 +249,16 @@ class Client:
     ) -> None:
         """
         Say what became of an effect whose outcome is unknown: it `succeeded` (with the `result` to
-        tell the model), it `failed`, or it shall be tried again.
+        tell the model), it `failed`, or it shall be tried again. For a function node that may not
+        be repeated, `call_id` is the node, and `result` its output.
 
         Raises:
             InvalidInput: there is no such call, or its outcome is known.
         """
-        self._append(
-            people.reconcile(self.status(run), _op(), call_id, outcome, by=by, result=result)
+        self._decide(
+            lambda: people.reconcile(
+                self.status(run), _op(), call_id, outcome, by=by, result=result
+            )
         )
 
     def _decide(self, decide: Callable[[], Append]) -> None:

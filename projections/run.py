@@ -33,6 +33,9 @@ from mulligan.projections.state import (
 )
 from mulligan.schemas.plan import AgentPlan, plan_from_dict
 
+NO_EFFECT = "the effect did not take place"
+"""What the caller of a call is told that was reconciled as failed."""
+
 FactT = TypeVar("FactT", bound=Fact)
 Evolve = Callable[[RunState, Envelope, Any], None]
 
@@ -507,6 +510,12 @@ def _tool_unknown(state: RunState, event: Envelope, fact: facts.ToolOutcomeUnkno
 
 @on(facts.EffectReconciled)
 def _reconciled(state: RunState, event: Envelope, fact: facts.EffectReconciled) -> None:
+    if is_lost_function(state, fact.call_id):
+        _goes_on(state)
+        status: NodeStatus = "ready" if fact.outcome == "retry" else "running"
+        _put(state, replace(state.nodes[fact.call_id], status=status, reason=None))
+    if fact.call_id in state.nodes:
+        return
     call = _call(state, fact.call_id)
     if call.status != "unknown":
         return
@@ -515,9 +524,19 @@ def _reconciled(state: RunState, event: Envelope, fact: facts.EffectReconciled) 
     elif fact.outcome == "succeeded":
         _put_call(state, replace(call, status="succeeded", result=fact.result))
     else:
-        error = Cause(kind="reconciled_as_failed", message="the effect did not take place")
+        error = Cause(kind="reconciled_as_failed", message=NO_EFFECT)
         _put_call(state, replace(call, status="failed", error=error))
     _reconciled_pause(state, fact.call_id, event.time_ms)
+
+
+def is_lost_function(state: RunState, node: str) -> bool:
+    """Whether a function node waits for somebody to say what became of its call."""
+    found = state.nodes.get(node)
+    return (
+        found is not None
+        and (found.status, found.reason) == ("paused", "reconciliation_required")
+        and state.function_of(node) is not None
+    )
 
 
 def _reconciled_pause(state: RunState, call_id: str, now_ms: int) -> None:

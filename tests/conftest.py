@@ -75,21 +75,27 @@ class Probe:
         self.url = url
         self.record = folder / "record.txt"
         self.record.touch()
-        self.model = ScriptedModel({"turns": self._turns()}).start()
+        self.environment = {"PROBE_RECORD": str(self.record)}
+        self.model = ScriptedModel({"turns": self.script()}).start()
         self.client = Client(Settings(redis_url=url, data_dir=folder, api_base=self.model.url))
         self._workers: list[WorkerProcess] = []
 
     def worker(self, crash_at: str = "", **options: Any) -> WorkerProcess:
         """Start a worker; it ends with the test."""
-        worker = WorkerProcess(self.url, api_base=self.model.url, crash_at=crash_at, **options)
+        worker = WorkerProcess(
+            self.url,
+            api_base=self.model.url,
+            crash_at=crash_at,
+            environment=self.environment,
+            **options,
+        )
         self._workers.append(worker)
         worker.start()
         return worker
 
-    def enqueue(self, run_id: str | None = None, record: Path | None = None) -> str:
+    def enqueue(self, run_id: str | None = None, flow: str = "probe") -> str:
         """Ask for a run."""
-        given = {"name": "probe", "record": str(record or self.record)}
-        return self.client.enqueue(str(PROBE / "probe.yaml"), given, run_id=run_id)
+        return self.client.enqueue(str(PROBE / f"{flow}.yaml"), {"name": "probe"}, run_id=run_id)
 
     def wait(self, run: str, timeout_s: float = 30.0) -> RunState:
         """The run's state once it has ended or is paused."""
@@ -108,9 +114,10 @@ class Probe:
         """The tags of the run's history."""
         return [event.type for event in self.events(run)]
 
-    def done(self) -> Counter[str]:
-        """How often each tool and function really ran."""
-        return Counter(line.partition(" ")[0] for line in self.record.read_text().splitlines())
+    def done(self, run: str = "") -> Counter[str]:
+        """How often each tool and function of a run (or of all) really ran."""
+        lines = (line.split() for line in self.record.read_text().splitlines())
+        return Counter(what for what, key in lines if key.startswith(f"{run}:") or not run)
 
     def cli(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """A command of ours against the same server."""
@@ -135,13 +142,12 @@ class Probe:
         self.client.close()
         self.model.stop()
 
-    def _turns(self) -> list[dict[str, Any]]:
+    def script(self) -> list[dict[str, Any]]:
         """What the model says, told apart by tool rounds, so that any request may come again."""
-        given = {"record": str(self.record)}
         helper = {"subagent": "helper", "input": "which?"}
         return [
-            self.turn(0, tool_calls=[call("look", given), call("put", given)]),
-            self.turn(1, tool_calls=[call("send", given)]),
+            self.turn(0, tool_calls=[call("look"), call("put")]),
+            self.turn(1, tool_calls=[call("send")]),
             self.turn(2, tool_calls=[call("call_subagent", helper)]),
             self.turn(3, json={"found": 1}),
             self.turn(0, "gather.3.1", json={"advice": "this one"}),
@@ -152,9 +158,9 @@ class Probe:
         return {"match": {"invocation": invocation, "rounds": rounds}, "times": "always", **said}
 
 
-def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
     """A tool call of a script."""
-    return {"name": name, "arguments": arguments}
+    return {"name": name, "arguments": arguments or {}}
 
 
 def mulligan(

@@ -16,8 +16,8 @@ from mulligan.commands.given_input import read_input
 @click.option("--by", default="operator", help="Who says so; kept in the log.")
 def reconcile(run: str, call: str, outcome: Outcome, result: str | None, by: str) -> None:
     """
-    Say what became of a call whose outcome is unknown: it succeeded, it failed, or it shall be
-    tried again.
+    Say what became of a CALL whose outcome is unknown (of a function node: the node's id): it
+    succeeded, it failed, or it shall be tried again.
     """
     value = read_input(result)
     with Client() as client:

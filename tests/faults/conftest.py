@@ -86,6 +86,7 @@ def fork(
             "MULLIGAN_LEASE_MS": str(LEASE_MS),
             "MULLIGAN_LEASE_MARGIN_MS": str(MARGIN_MS),
             "MULLIGAN_CRASH_AT": crash_at,
+            **probe.environment,
         }
         assert zygote.stdin is not None
         assert zygote.stdout is not None

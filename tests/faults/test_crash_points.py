@@ -53,7 +53,6 @@ def assert_sound(probe: Any, run: str) -> None:
     for call_id, tool in (("gather.1.1", "look"), ("gather.1.2", "put"), ("gather.2.1", "send")):
         assert done[tool] <= starts.count(call_id), f"{tool} ran more often than the log says"
     assert done["send"] <= 1, "a write ran twice"
-    assert len(set(probe.record.read_text().split()) & {"put"}) <= 1
     keys = {line for line in probe.record.read_text().splitlines() if line.startswith("put ")}
     assert len(keys) <= 1, "an idempotent tool was called again under another key"
     assert len(probe.model.requests) <= probe.types(run).count("ModelRequested")

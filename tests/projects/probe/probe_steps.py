@@ -1,41 +1,57 @@
-"""The probe's tools and its function: each writes a line into the file it is given."""
+"""
+The probe's tools and its function: each adds a line to the file `PROBE_RECORD`, with its key, which
+begins with the run's id.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from mulligan import tool
 
 
-def note(record: str, text: str) -> None:
+def note(what: str, key: str) -> None:
     """One line, in one write."""
-    with Path(record).open("a", encoding="utf-8") as file:
-        file.write(f"{text}\n")
+    file = os.open(os.environ["PROBE_RECORD"], os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(file, f"{what} {key}\n".encode())
+    finally:
+        os.close(file)
 
 
 @tool(effect="read")
-def look(record: str) -> int:
+def look(idempotency_key: str) -> int:
     """Look something up."""
-    note(record, "look")
+    note("look", idempotency_key)
     return 1
 
 
 @tool(effect="idempotent")
-def put(record: str, idempotency_key: str) -> str:
+def put(idempotency_key: str) -> str:
     """Put something where it may be put again."""
-    note(record, f"put {idempotency_key}")
+    note("put", idempotency_key)
     return "put"
 
 
 @tool(effect="write")
-def send(record: str) -> str:
+def send(idempotency_key: str) -> str:
     """Send something that can't be taken back."""
-    note(record, "send")
+    note("send", idempotency_key)
     return "sent"
 
 
-def total(input: dict[str, Any], gather: dict[str, Any]) -> dict[str, Any]:  # noqa: A002 - the name that nodes know it by
+def total(
+    input: dict[str, Any],  # noqa: A002 - the name that nodes know it by
+    gather: dict[str, Any],
+    idempotency_key: str,
+) -> dict[str, Any]:
     """What came of it all."""
-    note(input["record"], "total")
+    note("total", idempotency_key)
     return {"name": input["name"], "found": gather["found"]}
+
+
+def publish(idempotency_key: str) -> str:
+    """Publish something that can't be taken back."""
+    note("publish", idempotency_key)
+    return "published"

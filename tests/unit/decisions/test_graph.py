@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from mulligan.decisions import people
 from mulligan.decisions.decision import CallFunction, FunctionOutcome, Release
+from mulligan.errors import InvalidInput
 from mulligan.events.facts import (
     Cause,
     EffectClass,
@@ -20,7 +24,8 @@ from mulligan.events.facts import (
     RunStarted,
 )
 from mulligan.events.payload import Payload
-from mulligan.events.store import Move
+from mulligan.events.store import ByVersion, Move
+from mulligan.projections.history import problems
 from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import Given, facts, plan_of
 
@@ -258,6 +263,36 @@ def test_rec31_a_write_function_left_by_a_lost_worker_is_never_called_again() ->
     assert "reconciliation_required" == given.state.reason
     assert decision.effect is None
     assert [] == facts(given.decide())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "then", "status"),
+    [
+        ("succeeded", ["RunCompleted"], "completed"),
+        ("failed", ["RunFailed"], "failed"),
+        ("retry", ["NodeStarted a"], "running"),
+    ],
+)
+def test_rec31_a_person_says_what_became_of_a_lost_write_function(
+    outcome: Any, then: list[str], status: str
+) -> None:
+    given = Given(plan_of(step("a", work=calls(effect="write"))))
+    given.then()
+    given.then()
+    assert "reconciliation_required" == given.state.reason
+
+    said = people.reconcile(given.state, "op", "a", outcome, by="ann", result=7)
+    for event in said.events:
+        given.happened(event.data, event.node)
+
+    assert ByVersion(given.state.version - len(said.events)) == said.writer, "a node ends once"
+    assert "run/" in [move.task for move in said.moves]
+    assert then == facts(given.then())
+    assert status == given.state.status
+    assert (Payload.of(7) == given.state.output) == (outcome == "succeeded")
+    assert [] == problems(given.log)
+    with pytest.raises(InvalidInput, match="no call 'a'"):
+        people.reconcile(given.state, "op", "a", outcome, by="ann")
 
 
 def test_rec27_a_cancelled_run_cancels_its_open_nodes_in_the_same_append() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mulligan.decisions.decision import AskModel, ModelOutcome, Release, RunTool, ToolOutcome
+from mulligan.decisions.effects import still_counts
 from mulligan.events.facts import (
     AllowanceExhausted,
     Cause,
@@ -416,6 +417,28 @@ def test_rec31_a_late_receipt_settles_an_unknown_effect() -> None:
 
     assert "running" == given.state.status
     assert ["ModelRequested a"] == facts(given.then())
+
+
+def test_what_a_lost_execution_came_to_counts_where_nobody_knows_better() -> None:
+    """A failure says nothing of a call that another worker is at; a success settles it."""
+    given = counting()
+    given.then()
+    heard(given, call("save"))
+    success = succeeded("a.1.1", "saved")
+    failure = ToolOutcome(
+        call_id="a.1.1", error=Cause(kind="not_run", message="it did not run"), duration_ms=0
+    )
+    assert ("started", True, False) == (
+        given.state.invocations["a"].calls["a.1.1"].status,
+        still_counts(given.state, success),
+        still_counts(given.state, failure),
+    )
+
+    given.then()
+
+    assert "unknown" == given.state.invocations["a"].calls["a.1.1"].status
+    assert still_counts(given.state, success)
+    assert still_counts(given.state, failure)
 
 
 def test_a_second_receipt_changes_nothing() -> None:

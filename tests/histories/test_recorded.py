@@ -1,0 +1,98 @@
+"""
+Histories that were recorded from real runs: today's code still reads them and folds them to what
+the runs came to. They are never edited; a new shape of an event gets a lift (`events/upcast.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mulligan.decisions.decision import Context
+from mulligan.decisions.task import decide
+from mulligan.events.codec import decode, encode
+from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.tasks import run_task
+from mulligan.projections import recovery, run, summary, trace, usage
+from mulligan.projections.history import problems
+from mulligan.projections.state import RunState
+from mulligan.testing.given import prepare
+
+FOLDER = Path(__file__).parent
+EXPECTED: dict[str, dict[str, Any]] = json.loads((FOLDER / "expected.json").read_text())
+RUN = "recorded"
+
+each = pytest.mark.parametrize("name", sorted(EXPECTED))
+
+
+def history(name: str) -> list[Envelope]:
+    lines = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines())
+    return [decode(RUN, one["version"], int(one["t"]), one["d"].encode()) for one in lines]
+
+
+def outcome(state: RunState) -> dict[str, Any]:
+    """What must stay the same for ever."""
+    return {
+        "version": state.version,
+        "status": state.status,
+        "reason": state.reason,
+        "output": state.output.value if state.output is not None else None,
+        "nodes": {node.id: node.status for node in state.nodes.values()},
+        "calls": {
+            call.id: [call.status, call.executions]
+            for invocation in state.invocations.values()
+            for call in invocation.calls.values()
+        },
+    }
+
+
+def test_every_recorded_history_has_its_expectation() -> None:
+    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(EXPECTED)
+
+
+@each
+def test_it_folds_to_what_the_run_came_to(name: str) -> None:
+    assert outcome(run.fold(RUN, history(name))) == EXPECTED[name]
+
+
+@each
+def test_it_is_sound(name: str) -> None:
+    assert problems(history(name)) == []
+
+
+@each
+def test_every_projection_takes_it_and_again_the_same(name: str) -> None:
+    for fold in (run.fold, trace.fold, recovery.fold, usage.fold):
+        first, again = (msgspec.json.encode(fold(RUN, history(name))) for _ in range(2))
+        assert first == again
+    row = summary.RunSummary(run=RUN)
+    for event in history(name):
+        summary.evolve(row, event)
+    assert (row.status, row.version) == (EXPECTED[name]["status"], EXPECTED[name]["version"])
+
+
+@each
+def test_what_is_written_back_reads_the_same(name: str) -> None:
+    for event in history(name):
+        raw = encode(
+            NewEvent(event.data, event.node, event.attempt),
+            id=event.id,
+            causation=event.causation,
+            correlation=event.correlation,
+        )
+        assert decode(RUN, event.version, event.time_ms, raw) == event
+
+
+@each
+def test_whoever_wakes_it_has_nothing_to_do(name: str) -> None:
+    """What has ended or waits for a person is left as it is."""
+    context = Context(10**13, lambda payload: payload.value, prepare, 0.5)
+    decision = decide(run.fold(RUN, history(name)), run_task(RUN), context)
+
+    assert decision.events == ()
+    assert decision.effect is None
+    assert decision.release is not None

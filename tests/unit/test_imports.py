@@ -1,0 +1,48 @@
+"""Nobody pays for what they do not use: which modules a name or a command loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("dramatiq", "jsonschema", "jsonschema_rs", "litellm", "openai", "pydantic", "redis")
+
+
+def loaded(program: str, among: tuple[str, ...]) -> set[str]:
+    """Which of these modules a new interpreter holds after `program`."""
+    ended = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules, file=sys.stderr)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(among) & set(ended.stderr.split())
+
+
+def test_the_package_alone_is_light() -> None:
+    assert loaded("import mulligan", HEAVY) == set()
+
+
+@pytest.mark.parametrize("module", ["mulligan.events.facts", "mulligan.events.codec"])
+def test_whoever_reads_events_needs_no_server_and_no_validators(module: str) -> None:
+    assert loaded(f"import {module}", HEAVY) == set()
+
+
+def test_the_command_line_loads_a_command_when_it_is_called() -> None:
+    program = "import mulligan.cli\ntry: mulligan.cli.main(['--help'])\nexcept SystemExit: pass"
+
+    assert loaded(program, HEAVY) == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["status", "trace", "enqueue", "worker", "run", "verify", "tail", "cancel", "demo"],
+)
+def test_no_command_loads_litellm_before_a_model_is_asked(module: str) -> None:
+    assert loaded(f"import mulligan.commands.{module}", ("litellm", "openai")) == set()
+
+
+def test_a_worker_without_such_models_never_loads_litellm() -> None:
+    assert loaded("import mulligan.actors.assemble", ("litellm", "openai")) == set()
