@@ -100,7 +100,7 @@ def _inside(
     if not isinstance(place, Place):
         return place
     steps = (*steps, *place.steps)
-    result = decode(place.text)
+    result = None if place.text == text else decode(place.text)
     if isinstance(result, Unusable):
         return result
     if isinstance(result, Decoded):

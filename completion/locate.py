@@ -73,6 +73,8 @@ def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open
         wants_object: whether only an object can be the output.
         names: the schema's property names; a value labelled with one is that field, no output.
     """
+    if text.lstrip(BLANKS)[:1] == '"' and _WHOLE_STRING.match(text.lstrip(BLANKS)) is None:
+        return Open("string")
     found: list[Group] = []
     prose: list[tuple[int, int]] = []
     at = 0
@@ -119,16 +121,16 @@ def _left_open(text: str, group: Group, before: list[Group]) -> Open:
 
 def _is_prose(text: str, group: Group, wants_object: bool) -> bool:
     """Whether a bracket at the top level can't be a value."""
-    kinds = {token.kind for token in group.tokens}
     if group.left_open or len(group.tokens) <= 2:
         return text[group.start] == "[" and wants_object and not group.left_open
     if text[group.start] == "{":
-        return not kinds & {"string", "colon"}
+        return not any(token.kind in ("string", "colon") for token in group.tokens)
     holds_object = any(text[token.start] == "{" for token in group.tokens if token.kind == "open")
     if wants_object:
         return not holds_object
     words = [text[token.start : token.end] for token in group.tokens if token.kind == "word"]
-    return not holds_object and "string" not in kinds and any(spell_word(w) is None for w in words)
+    holds_text = any(token.kind == "string" for token in group.tokens)
+    return not holds_object and not holds_text and any(spell_word(w) is None for w in words)
 
 
 def _without_value(text: str) -> Open | Unusable:
@@ -137,8 +139,6 @@ def _without_value(text: str) -> Open | Unusable:
     end = bare[-NEAR:]
     if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(end) or _LAST_MARK.search(end):
         return Open("tag")
-    if bare[:1] == '"' and _WHOLE_STRING.match(bare) is None:
-        return Open("string")
     if not bare.strip("`~'\"([{"):
         return Open("wrapping") if bare else _NONE
     if bare.endswith(_ANNOUNCING) or _ONE_WORD.fullmatch(bare) or _PART_OF_NUMBER.fullmatch(bare):
