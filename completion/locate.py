@@ -38,6 +38,7 @@ _NONE = Unusable("no_candidate", "the text holds no JSON value")
 _SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
 _FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
 _EXAMPLE_ONLY = Unusable("labelled_as_example", "the only value is labelled as a draft or example")
+_CALL_IN_PROSE = Unusable("call_in_prose", "the only value is the input of a call, written as text")
 _LABEL = Unusable("labelled_as_field", "the value is labelled as one field of the output")
 
 _OPENER = re.compile(r"[{\[]")
@@ -62,6 +63,7 @@ _ONE_WORD = re.compile(
     r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$]*(?:[.-][\w$]+)*"
 )
 _PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
+_ACTION = re.compile(r"^\s*\**action(?:[ _]?input)?\**\s*(?::|\n|\Z)", re.IGNORECASE | re.MULTILINE)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
 
 
@@ -193,6 +195,8 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
         return Open("sentence")
     if EXAMPLE.search(near):
         return _EXAMPLE_ONLY
+    if _ACTION.search(near):
+        return _CALL_IN_PROSE
     return _FRAGMENT if _is_fragment(head, tail) else None
 
 
