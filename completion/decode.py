@@ -18,6 +18,8 @@ import msgspec
 MAX_DEPTH = 100
 """Nesting beyond this is refused; schemas are held to the same (REC-25)."""
 
+# What the standard library reads and msgspec does not: only with these is it worth a second look.
+_PYTHON_READS = ("NaN", "Infinity", "\\u")
 _CONTAINERS = (dict, list)
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
@@ -51,8 +53,10 @@ def decode(text: str) -> Decoded | Unusable | None:
     try:
         data = text.encode()
         value = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError):
         return _explain(text)
+    except msgspec.DecodeError:
+        return _explain(text) if any(word in text for word in _PYTHON_READS) else None
     if not _kept_every_member(data, value):
         return _explain(text)
     return Unusable(*_TOO_DEEP) if _too_deep(data, value) else Decoded(value)
