@@ -23,6 +23,9 @@ FEED_KEPT = 10_000
 IDLE_MS = 7 * 86_400_000
 """A projection that nobody has kept for a week does not hold up the feed; it is rebuilt then."""
 
+LONGEST_JOIN_S = 2.0
+"""An audit of very many runs must not hold up the end of its worker."""
+
 SHOWN = 10
 """Repaired tasks that a line of the log names."""
 
@@ -57,7 +60,7 @@ class Rounds:
         """Make no more, and say that this worker ends."""
         self._ended.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(LONGEST_JOIN_S)
         try:
             self._roster.leave()
         except MulliganError as error:

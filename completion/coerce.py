@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jsonschema.exceptions import ValidationError
 
 from mulligan.completion.decode import Decoded, decode
-from mulligan.completion.places import Path, places, replaced, without
+from mulligan.completion.places import Path, parts, replaced, schemas_at, without
 from mulligan.completion.validate import CompiledSchema, pointer
 from mulligan.completion.verdict import Coercion
 
@@ -53,11 +53,15 @@ def coerced(
 def whole_numbers(value: Any, schema: CompiledSchema) -> tuple[Any, tuple[Coercion, ...]]:
     """`7.0` as 7 where the schema says integer; such a value fits before and after."""
     done: list[Coercion] = []
-    for path, part, node in list(places(value, schema.schema)):
-        if type(part) is float and part.is_integer() and _says_integer(node):
+    for path, part in list(parts(value, _is_whole)):
+        if any(map(_says_integer, schemas_at(path, schema.schema))):
             value = replaced(value, path, int(part))
             done.append(Coercion(pointer(path, schema.names), "whole_number"))
     return value, tuple(done)
+
+
+def _is_whole(part: Any) -> bool:
+    return type(part) is float and part.is_integer()
 
 
 def _says_integer(node: Mapping[str, Any]) -> bool:
@@ -67,8 +71,8 @@ def _says_integer(node: Mapping[str, Any]) -> bool:
 
 def null_as_text(value: Any, schema: CompiledSchema) -> Path | None:
     """Where the word null stands as text although the schema takes a real null there."""
-    for path, part, node in places(value, schema.schema):
-        if isinstance(part, str) and part in _NULL_WORDS and _takes_null_or_text(node):
+    for path, _ in parts(value, lambda part: isinstance(part, str) and part in _NULL_WORDS):
+        if any(map(_takes_null_or_text, schemas_at(path, schema.schema))):
             return path
     return None
 

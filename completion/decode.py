@@ -18,6 +18,7 @@ import msgspec
 MAX_DEPTH = 100
 """Nesting beyond this is refused; schemas are held to the same (REC-25)."""
 
+_CONTAINERS = (dict, list)
 _DECODER = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder()
 
@@ -66,7 +67,7 @@ def _kept_every_member(data: bytes, value: Any) -> bool:
 def _too_deep(data: bytes, value: Any) -> bool:
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
-    level = [value]
+    level = [value] if type(value) in _CONTAINERS else []
     for _ in range(MAX_DEPTH):
         level = [child for parent in level for child in _containers_in(parent)]
         if not level:
@@ -75,11 +76,8 @@ def _too_deep(data: bytes, value: Any) -> bool:
 
 
 def _containers_in(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [child for child in value.values() if isinstance(child, dict | list)]
-    if isinstance(value, list):
-        return [child for child in value if isinstance(child, dict | list)]
-    return []
+    members = value.values() if type(value) is dict else value
+    return [child for child in members if type(child) in _CONTAINERS]
 
 
 def _explain(text: str) -> Decoded | Unusable | None:

@@ -5,6 +5,7 @@ Is the response whole, by what the wire said (OUT-2)? The text itself is asked l
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from mulligan.completion.verdict import (
     Evidence,
@@ -119,6 +120,7 @@ def _cut(code: str, message: str) -> TruncatedResponse:
     return TruncatedResponse(issues=(Issue(code, message=message),))
 
 
+@lru_cache(maxsize=256)
 def _spelled(reason: str | None) -> str:
     """One spelling for `MAX_TOKENS`, `max-tokens`, `maxTokens` and `FinishReason.MAX_TOKENS`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", (reason or "").rpartition(".")[2].strip())

@@ -97,10 +97,12 @@ def _inside(
     place = locate(text, wants_object, names)
     if isinstance(place, StillOpen) and closers:
         place = _closed(place)
+    if isinstance(place, Open) and place.what == "sentence" and _closed_tag(steps):
+        return Unusable("no_candidate", "the text holds no JSON value")
     if not isinstance(place, Place):
         return place
     steps = (*steps, *place.steps)
-    result = decode(place.text)
+    result = None if place.text == text else decode(place.text)
     if isinstance(result, Unusable):
         return result
     if isinstance(result, Decoded):
@@ -111,6 +113,11 @@ def _inside(
     if isinstance(mended, Unusable):
         return mended
     return Found(mended.value, (*steps, mended.step))
+
+
+def _closed_tag(steps: tuple[Step, ...]) -> bool:
+    """Whether a tag was taken off, whose end shows that what it holds is all there is."""
+    return any(step.name == "tag" for step in steps)
 
 
 def _closed(place: StillOpen) -> Place | StillOpen:

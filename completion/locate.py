@@ -38,6 +38,7 @@ _NONE = Unusable("no_candidate", "the text holds no JSON value")
 _SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
 _FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
 _EXAMPLE_ONLY = Unusable("labelled_as_example", "the only value is labelled as a draft or example")
+_CALL_IN_PROSE = Unusable("call_in_prose", "the only value is the input of a call, written as text")
 _LABEL = Unusable("labelled_as_field", "the value is labelled as one field of the output")
 
 _OPENER = re.compile(r"[{\[]")
@@ -62,6 +63,7 @@ _ONE_WORD = re.compile(
     r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$]*(?:[.-][\w$]+)*"
 )
 _PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
+_ACTION = re.compile(r"^\s*\**action(?:[ _]?input)?\**\s*(?::|\n|\Z)", re.IGNORECASE | re.MULTILINE)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
 
 
@@ -73,6 +75,8 @@ def locate(text: str, wants_object: bool, names: frozenset[str]) -> Place | Open
         wants_object: whether only an object can be the output.
         names: the schema's property names; a value labelled with one is that field, no output.
     """
+    if text.lstrip(BLANKS)[:1] == '"' and _WHOLE_STRING.match(text.lstrip(BLANKS)) is None:
+        return Open("string")
     found: list[Group] = []
     prose: list[tuple[int, int]] = []
     at = 0
@@ -119,16 +123,16 @@ def _left_open(text: str, group: Group, before: list[Group]) -> Open:
 
 def _is_prose(text: str, group: Group, wants_object: bool) -> bool:
     """Whether a bracket at the top level can't be a value."""
-    kinds = {token.kind for token in group.tokens}
     if group.left_open or len(group.tokens) <= 2:
         return text[group.start] == "[" and wants_object and not group.left_open
     if text[group.start] == "{":
-        return not kinds & {"string", "colon"}
+        return not any(token.kind in ("string", "colon") for token in group.tokens)
     holds_object = any(text[token.start] == "{" for token in group.tokens if token.kind == "open")
     if wants_object:
         return not holds_object
     words = [text[token.start : token.end] for token in group.tokens if token.kind == "word"]
-    return not holds_object and "string" not in kinds and any(spell_word(w) is None for w in words)
+    holds_text = any(token.kind == "string" for token in group.tokens)
+    return not holds_object and not holds_text and any(spell_word(w) is None for w in words)
 
 
 def _without_value(text: str) -> Open | Unusable:
@@ -137,8 +141,6 @@ def _without_value(text: str) -> Open | Unusable:
     end = bare[-NEAR:]
     if _unclosed_tag(bare, "") or _PARTIAL_TAG.search(end) or _LAST_MARK.search(end):
         return Open("tag")
-    if bare[:1] == '"' and _WHOLE_STRING.match(bare) is None:
-        return Open("string")
     if not bare.strip("`~'\"([{"):
         return Open("wrapping") if bare else _NONE
     if bare.endswith(_ANNOUNCING) or _ONE_WORD.fullmatch(bare) or _PART_OF_NUMBER.fullmatch(bare):
@@ -193,6 +195,8 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
         return Open("sentence")
     if EXAMPLE.search(near):
         return _EXAMPLE_ONLY
+    if _ACTION.search(near):
+        return _CALL_IN_PROSE
     return _FRAGMENT if _is_fragment(head, tail) else None
 
 

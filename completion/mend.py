@@ -1,7 +1,8 @@
 """
 From one malformed candidate to its value, if that adds, drops and changes nothing (OUT-3, 5 and 6).
 
-Three readers in turn: the tokens in JSON spelling, Python's literals, json-repair. Whatever they
+Three readers in turn: the tokens in JSON spelling, Python's literals, json-repair. The first keeps
+every token in its place and so conserves by its nature (a test holds it to that); what the others
 propose is believed only if it conserves the candidate.
 """
 
@@ -53,12 +54,12 @@ def mend(text: str, group: Group) -> Mended | Unusable:
         return _TOO_DEEP
     if not group.balanced:
         return _UNBALANCED
-    if ambiguous_escapes(text):
+    if "\\" in text and ambiguous_escapes(text):
         return _ESCAPES
-    for reader in (_respelled, _python, _json_repair):
+    if (spelled := _respelled(text, group)) is not None:
+        return spelled
+    for reader in (_python, _json_repair):
         found = reader(text, group)
-        if isinstance(found, Unusable):
-            return found
         if found is not None and conserves(text, found.value):
             return msgspec.structs.replace(found, value=_as_json(found.value))
     return _NOT_CONSERVED
@@ -66,7 +67,9 @@ def mend(text: str, group: Group) -> Mended | Unusable:
 
 def _respelled(text: str, group: Group) -> Mended | Unusable | None:
     """Spell each token the JSON way; what then is refused (a duplicate key) is refused for good."""
-    spelled = respell(text, rejoined(text, group.tokens))
+    spelled = respell(text, group.tokens)
+    if spelled is None:
+        spelled = respell(text, rejoined(text, group.tokens))
     result = None if spelled is None else decode(spelled)
     if result is None or isinstance(result, Unusable):
         return result

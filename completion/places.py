@@ -1,59 +1,56 @@
 """
-Which parts of a schema speak of which parts of a value, as far as they are plain to see.
+Which parts of a schema speak of a part of a value, as far as they are plain to see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from mulligan.schemas.author_schema import resolved
-
-MAX_PLACES = 20_000
-"""Beyond these the rest of a value is not looked at."""
 
 Path = tuple[str | int, ...]
 
 
-class Spot(NamedTuple):
-    """A part of a value, and one schema that speaks of it."""
-
-    path: Path
-    value: Any
-    schema: Mapping[str, Any]
-
-
-def places(value: Any, schema: Mapping[str, Any]) -> Iterator[Spot]:
-    """Every part of the value with each schema on the way of properties, items, allOf and $ref."""
-    stack: list[tuple[Path, Any, object, int]] = [((), value, schema, 0)]
-    for _ in range(MAX_PLACES):
-        if not stack:
-            return
-        path, part, node, hops = stack.pop()
-        node = resolved(node, schema)
-        if not isinstance(node, Mapping):
-            continue
-        yield Spot(path, part, node)
-        if hops < 8:
-            stack += [(path, part, other, hops + 1) for other in node.get("allOf", ())]
-        if isinstance(part, dict):
-            stack += [
-                ((*path, key), member, other, 0)
-                for key, member, other in _members(part, node)
-            ]  # fmt: skip
-        elif isinstance(part, list):
-            stack += [((*path, at), item, _item(at, node), 0) for at, item in enumerate(part)]
+def parts(value: Any, wanted: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
+    """The scalars of a value that are wanted, with their paths."""
+    stack: list[tuple[Path, Any]] = [((), value)]
+    while stack:
+        path, part = stack.pop()
+        kind = type(part)
+        if kind is dict:
+            stack += [((*path, key), member) for key, member in part.items()]
+        elif kind is list:
+            stack += [((*path, at), item) for at, item in enumerate(part)]
+        elif wanted(part):
+            yield path, part
 
 
-def _members(part: dict[str, Any], node: Mapping[str, Any]) -> Iterator[tuple[str, Any, object]]:
-    properties = node.get("properties", {})
-    for key, member in part.items():
-        yield key, member, properties.get(key, node.get("additionalProperties"))
+def schemas_at(path: Path, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The schemas on the way of properties, items, allOf and $ref that speak of a path."""
+    nodes = _expanded([root], root)
+    for step in path:
+        nodes = _expanded([_below(node, step) for node in nodes], root)
+    return nodes
 
 
-def _item(at: int, node: Mapping[str, Any]) -> object:
+def _expanded(nodes: list[object], root: object) -> list[Mapping[str, Any]]:
+    """The schemas that these are, refer to and combine."""
+    found: list[Mapping[str, Any]] = []
+    queue = list(nodes)
+    while queue and len(found) < 64:
+        node = resolved(queue.pop(), root)
+        if isinstance(node, Mapping):
+            found.append(node)
+            queue += node.get("allOf", ())
+    return found
+
+
+def _below(node: Mapping[str, Any], step: str | int) -> object:
+    if isinstance(step, str):
+        return node.get("properties", {}).get(step, node.get("additionalProperties"))
     first = node.get("prefixItems", ())
-    return first[at] if at < len(first) else node.get("items")
+    return first[step] if step < len(first) else node.get("items")
 
 
 def replaced(value: Any, path: Path, part: Any) -> Any:

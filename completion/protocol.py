@@ -7,6 +7,7 @@ evidence give the same verdict everywhere; no exception leaves it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ from mulligan.completion.verdict import (
     Verdict,
     WrongEnvelope,
 )
+
+_NULL_AS_TEXT = re.compile(r"[\"'“`\\](?:null|None|nil|undefined)[\"'”`\\]")
 
 Mode = Literal["tool", "prompt"]
 
@@ -149,12 +152,10 @@ def _validated(
         output, coercions = coerced(output, schema, scalar_for_list=scalar_for_list)
         if not coercions or not schema.fits(output):
             return SchemaViolation(issues=schema.issues(output), steps=steps)
-    if ".0" in text:
+    if _may_hold_whole_numbers(text, schema):
         output, more = whole_numbers(output, schema)
         coercions = (*coercions, *more)
-    if ("null" in text or "None" in text or "nil" in text or "undefined" in text) and (
-        place := null_as_text(output, schema)
-    ) is not None:
+    if _may_hold_null_as_text(text) and (place := null_as_text(output, schema)) is not None:
         message = "the word null as text, where the schema takes a real null"
         issue = Issue("null_as_text", path=pointer(place, schema.names), message=message)
         return SchemaViolation(issues=(issue,), steps=steps)
@@ -164,6 +165,24 @@ def _validated(
         steps=steps,
         coercions=coercions,
     )
+
+
+def _may_hold_whole_numbers(text: str, schema: CompiledSchema) -> bool:
+    """Whether `7.0` stands behind an integer field's name or in a list; to look closely is dear."""
+    at = text.find(".0")
+    while at >= 0:
+        head = text[max(0, at - 200) : at].rstrip("0123456789").rstrip("- \t\r\n")
+        if head.endswith(("[", ",")):
+            return True
+        if head.endswith(":") and head[:-1].rstrip().endswith(schema.integer_names):
+            return True
+        at = text.find(".0", at + 2)
+    return False
+
+
+def _may_hold_null_as_text(text: str) -> bool:
+    words = ("null", "None", "nil", "undefined")
+    return any(word in text for word in words) and _NULL_AS_TEXT.search(text) is not None
 
 
 def _invalid(reason: Unusable, steps: tuple[Step, ...]) -> InvalidJson:

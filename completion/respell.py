@@ -15,6 +15,9 @@ from mulligan.completion.scan import Token
 
 _NUMBER = re.compile(r"([+-]?)(\d*)((?:\.\d+)?)((?:[eE][+-]?\d+)?)")
 _KEY = re.compile(r"[^\W\d][\w$-]*|\$[\w$-]*|0|[1-9]\d*")
+_VALUES = frozenset({"string", "word", "open"})
+_VALUE_ENDS = frozenset({"string", "word", "close"})
+_JSON_STRING = re.compile(r'"[^"\\\x00-\x1f]*+"')
 _NOT_PLAIN = re.compile(r"\n|\r|(?<!\\)\"")
 _LITERALS = {
     "true": "true",
@@ -59,48 +62,50 @@ def python_escapes(piece: str) -> bool:
 
 
 def respell(text: str, tokens: list[Token]) -> str | None:
-    """The tokens in JSON spelling, or None if one of them has none."""
+    """The tokens of a balanced group in JSON spelling, or None if one of them has none."""
     out: list[str] = []
     stack: list[str] = []
-    for index, token in enumerate(tokens):
-        piece = text[token.start : token.end]
-        before = tokens[index - 1] if index else None
-        after = tokens[index + 1] if index + 1 < len(tokens) else None
-        if before and not _separated(text, stack, before, token, after):
-            return None
-        if before and _ends_value(before) and _begins_value(token):
-            out.append(",")
-        spelled = _spelled(piece, token, before, after)
-        if spelled is None:
-            return None
-        out.append(spelled)
-        if token.kind == "open":
-            stack.append(piece)
-        elif token.kind == "close":
+    before: Token | None = None
+    for index, token in enumerate(tokens, start=1):
+        kind, start, end = token
+        after = tokens[index].kind if index < len(tokens) else "end"
+        piece: str | None = text[start:end]
+        if kind in _VALUES:
+            if before is not None and before.kind in _VALUE_ENDS:
+                if not _lacks_comma(text, stack, before, token, after):
+                    return None
+                out.append(",")
+            if kind == "open":
+                stack.append(text[start])
+            elif kind == "string":
+                piece = _spelled_string(text[start:end], after == "colon")
+            else:
+                piece = _spelled_word(text[start:end], after == "colon")
+        elif kind == "comma":
+            if before is None or before.kind not in _VALUE_ENDS:
+                return None
+            piece = "" if after == "close" else ","
+        elif kind == "colon":
+            piece = ":"
+        else:
             stack.pop()
+        if piece is None or piece in ("(", ")"):
+            return None
+        out.append(piece)
+        before = token
     return "".join(out)
 
 
-def _spelled(piece: str, token: Token, before: Token | None, after: Token | None) -> str | None:
-    match token.kind:
-        case "string":
-            if after is not None and after.kind == "colon" and not is_plain(piece):
-                return None
-            return spell_string(piece)
-        case "word":
-            if after is not None and after.kind == "colon":
-                return f'"{piece}"' if is_key(piece) else None
-            return spell_word(piece)
-        case "colon":
-            return ":"
-        case "comma":
-            if before is None or not _ends_value(before):
-                return None
-            return "" if after is not None and after.kind == "close" else ","
-        case "open" | "close":
-            return piece if piece in "[]{}" else None
-        case _:
-            return None
+def _spelled_string(piece: str, is_a_key: bool) -> str | None:
+    if _JSON_STRING.fullmatch(piece):
+        return piece
+    return spell_string(piece) if not is_a_key or is_plain(piece) else None
+
+
+def _spelled_word(piece: str, is_a_key: bool) -> str | None:
+    if is_a_key:
+        return f'"{piece}"' if is_key(piece) else None
+    return spell_word(piece)
 
 
 def is_key(word: str) -> bool:
@@ -145,23 +150,11 @@ def _escaped(match: re.Match[str]) -> str:
     return piece[1] if piece[1] in "'`" else "\\\\" + piece[1:]
 
 
-def _ends_value(token: Token) -> bool:
-    return token.kind in ("string", "word", "close")
-
-
-def _begins_value(token: Token) -> bool:
-    return token.kind in ("string", "word", "open")
-
-
-def _separated(
-    text: str, stack: list[str], before: Token, token: Token, after: Token | None
-) -> bool:
+def _lacks_comma(text: str, stack: list[str], before: Token, token: Token, after: str) -> bool:
     """Whether a comma that is missing between the two tokens can have stood nowhere else."""
-    if not (_ends_value(before) and _begins_value(token)):
-        return True
     gap = text[before.end : token.start]
     if stack and stack[-1] == "{":
-        return bool(gap) and after is not None and after.kind == "colon"
+        return bool(gap) and after == "colon"
     if before.kind == "close" and token.kind == "open":
         return True
     # Python joins adjacent strings, so two of them are one or two by the language meant.

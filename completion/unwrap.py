@@ -88,6 +88,8 @@ def reasoning(text: str) -> Peeled:
         if begun := opening.match(bare):
             ended = closing.search(bare, begun.end())
             return bare[ended.end() :] if ended else Open("reasoning block")
+    if not any(mark in text for mark in ("</", "< /", "[/", "◁/", "|>")):
+        return None
     for _, closing in _REASONING_BLOCKS:
         ended = closing.search(bare)
         if ended and _is_prose(bare[: ended.start()]):
@@ -110,7 +112,7 @@ def _is_prose(text: str) -> bool:
 
 def fence(text: str) -> Peeled:
     """Exactly one fence, with prose around it at most; its end may be missing."""
-    begun = _FENCE.search(text)
+    begun = _FENCE.search(text) if "```" in text or "~~~" in text else None
     if begun is None or re.search(r"[{}\[\]\"“]", text[: begun.start()]):
         return None
     body = text[begun.end() :]

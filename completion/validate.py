@@ -104,6 +104,7 @@ class CompiledSchema:
         self.of_object = is_of_object(schema)
         self.properties = frozenset(_declared(schema, schema, 8))
         self.names = _names(schema)
+        self.integer_names = _integer_names(schema)
 
     def fits(self, value: Any) -> bool:
         """Whether the value fits; what jsonschema can't decide does not."""
@@ -191,6 +192,24 @@ def _names(schema: object) -> frozenset[str]:
         elif isinstance(node, list):
             stack += node
     return frozenset(found)
+
+
+def _integer_names(schema: object) -> tuple[str, ...]:
+    """The properties, anywhere, in whose schema an integer is spoken of or referred to, quoted."""
+    found: set[str] = set()
+    stack: list[object] = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mapping):
+            properties = node.get("properties")
+            for name, part in properties.items() if isinstance(properties, Mapping) else ():
+                text = msgspec.json.encode(part)
+                if b'"integer"' in text or b'"$ref"' in text:
+                    found.add(f'"{name}"')
+            stack += node.values()
+        elif isinstance(node, list):
+            stack += node
+    return tuple(sorted(found))
 
 
 def pointer(pieces: Iterable[str | int], names: frozenset[str] | None = None) -> str:

@@ -87,9 +87,12 @@ HOSTILE = {
     **{f"{unit!r} alone": repeated(unit) for unit in UNITS},
     **{f"{unit!r} within": '{"a": ' + repeated(unit, SIZE - 10) + "}" for unit in UNITS},
     **{f"{unit!r} small": '{"a": ' + repeated(unit, 8_000) + "}" for unit in UNITS},
-    **{f"{unit!r} in text": '{"s": "' + repeated(unit, 60_000) + '", "a": [],}' for unit in UNITS},
-    **{f"{unit!r} before": repeated(unit, 60_000) + ' {"a": [1]}' for unit in UNITS},
-    **{f"{unit!r} behind": '{"a": [1],} ' + repeated(unit, 60_000) for unit in UNITS},
+    **{
+        f"{unit!r} in text": '{"s": "' + repeated(unit, 60_000) + '", "a": [],}'
+        for unit in UNITS[::2]
+    },
+    **{f"{unit!r} before": repeated(unit, 60_000) + ' {"a": [1]}' for unit in UNITS[::2]},
+    **{f"{unit!r} behind": '{"a": [1],} ' + repeated(unit, 60_000) for unit in UNITS[1::2]},
     "digits": '{"a": [' + "9" * 1_000_000 + "]}",
     "digits of a fraction": '{"a": [0.' + "9" * 1_000_000 + "]}",
     "digits of an exponent": '{"a": [1e' + "9" * 60_000 + "]}",
@@ -118,7 +121,7 @@ def test_a_verdict_comes_in_time(name: str) -> None:
 def test_no_thread_is_left_and_memory_is_bounded() -> None:
     threads = threading.active_count()
     tracemalloc.start()
-    for text in list(HOSTILE.values())[::11]:
+    for text in list(HOSTILE.values())[::23]:
         check_output(text, SCHEMA, mode="prompt")
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()

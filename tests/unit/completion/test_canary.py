@@ -91,7 +91,7 @@ def test_a_bug_in_a_reader_would_not_show_the_candidate(monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise LookupError("broken")
 
-    monkeypatch.setattr("mulligan.completion.mend.conserves", broken)
+    monkeypatch.setattr("mulligan.completion.mend.respell", broken)
     with pytest.raises(LookupError) as caught:
         check_output(f"{{'a': '{CANARY}',}}")
 

@@ -201,6 +201,25 @@ def test_a_lost_or_stray_sign_never_changes_content(
         assert value == verdict.output or (not stray and text[at] in ",[]")
 
 
+@settings(max_examples=200)
+@given(value=objects, data=st.data())
+def test_the_respelling_conserves_by_its_nature(value: dict[str, Any], data: st.DataObject) -> None:
+    """It is not checked at run time; here the walk beside the candidate agrees with it."""
+    text = json.dumps(value, indent=data.draw(st.sampled_from([None, 1])), ensure_ascii=False)
+    for sloppy in (
+        text.replace(",\n", "\n"),
+        text.replace('": ', '" = '),
+        text[:-1] + ",}",
+        text.replace("\\n", "\n"),
+        text.replace('\\"', '"'),
+        text.replace('"', "'"),
+        repr(value),
+    ):
+        verdict = check_output(sloppy)
+        if isinstance(verdict, Completed) and verdict.steps[-1].name == "respelled":
+            assert conserves(sloppy, verdict.output), sloppy
+
+
 def test_conservation_sees_what_was_added_dropped_changed_or_moved() -> None:
     candidate = '{"a": "say "hi" to", b: [1, 2,], "c": {"d": True}}'
     value = {"a": 'say "hi" to', "b": [1, 2], "c": {"d": True}}

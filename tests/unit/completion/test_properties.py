@@ -84,7 +84,7 @@ def test_what_is_completed_stays_when_it_is_judged_again(value: dict[str, Any], 
     assert () == again.coercions
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     text=st.text(st.characters()) | st.binary() | st.text(st.sampled_from("{}[]\"',:\\ a1\n`<>/="))
 )
@@ -94,7 +94,7 @@ def test_no_text_raises(text: str | bytes) -> None:
         msgspec.json.encode(verdict)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(text=st.text(st.sampled_from("{}[]\"',:\\ a1\n.-"), min_size=1, max_size=25))
 def test_what_json_reads_is_what_it_reads(text: str) -> None:
     """Strict decoding agrees with the standard library wherever it gives a value."""

@@ -224,6 +224,23 @@ def test_prose_alone_is_no_value(text: str) -> None:
     assert isinstance(check_output(text, mode="prompt"), InvalidJson)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Thought: look it up\nAction: search\nAction Input: {"query": "x"}',
+        'Action\nsearch\nAction Input\n{"query": "x"}',
+        "<function=search><parameter=query>x</parameter></function>",
+        '[TOOL_CALL]\n{tool => "list", args => {\n  --category "x"\n}}\n[/TOOL_CALL]',
+        'search(query="x")',
+    ],
+)
+def test_a_call_written_as_text_is_no_output(text: str) -> None:
+    """REC-15."""
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+
+    assert isinstance(check_output(text, schema, mode="prompt"), InvalidJson)
+
+
 def test_reasoning_is_never_searched_for_a_value() -> None:
     verdict = judge('<think>a call is <tool_call>{"a": 1}</tool_call></think>')
 

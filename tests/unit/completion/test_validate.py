@@ -142,7 +142,7 @@ schemas = st.recursive(st.booleans() | keywords(st.booleans()), keywords, max_le
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(schema=schemas, value=values)
 def test_random_schemas_and_values_are_judged_as_jsonschema_judges_them(
     schema: dict[str, Any], value: Any
