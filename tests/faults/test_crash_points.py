@@ -67,8 +67,17 @@ def assert_completed(probe: Any, run: str, state: RunState) -> None:
 
 
 @everywhere
-@pytest.mark.parametrize("action", ["kill", "exit"])
-def test_a_worker_dies(probe: Any, fork: Any, point: str, arrival: int, action: str) -> None:
+def test_a_worker_is_killed(probe: Any, fork: Any, point: str, arrival: int) -> None:
+    see_it_die(probe, fork, point, arrival, "kill")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_exits(probe: Any, fork: Any, point: str) -> None:
+    see_it_die(probe, fork, point, 1, "exit")
+
+
+def see_it_die(probe: Any, fork: Any, point: str, arrival: int, action: str) -> None:
+    """A worker dies at that instant; the next one goes on, or asks what became of a write."""
     dying = fork(f"{point}:{arrival}:{action}")
     run = probe.enqueue()
     until(lambda: not dying.alive, 30.0, dying.log)
