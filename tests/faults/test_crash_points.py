@@ -67,8 +67,17 @@ def assert_completed(probe: Any, run: str, state: RunState) -> None:
 
 
 @everywhere
-@pytest.mark.parametrize("action", ["kill", "exit"])
-def test_a_worker_dies(probe: Any, fork: Any, point: str, arrival: int, action: str) -> None:
+def test_a_worker_is_killed(probe: Any, fork: Any, point: str, arrival: int) -> None:
+    see_it_die(probe, fork, point, arrival, "kill")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_exits(probe: Any, fork: Any, point: str) -> None:
+    see_it_die(probe, fork, point, 1, "exit")
+
+
+def see_it_die(probe: Any, fork: Any, point: str, arrival: int, action: str) -> None:
+    """A worker dies at that instant; the next one goes on, or asks what became of a write."""
     dying = fork(f"{point}:{arrival}:{action}")
     run = probe.enqueue()
     until(lambda: not dying.alive, 30.0, dying.log)
@@ -136,11 +145,13 @@ def test_who_wakes_late_does_not_fail_what_was_taken_up_again(probe: Any, fork: 
 def test_a_worker_fails_in_a_way_that_no_decision_names(
     probe: Any, fork: Any, point: str, arrival: int
 ) -> None:
-    """The run is parked with the cause, or goes on when the lease ends; a resume goes on."""
+    """The run is parked with the cause, and a resume lets it go on."""
     failing = fork(f"{point}:{arrival}:raise")
     run = probe.enqueue()
     state = probe.wait(run)
 
+    # Before a decision, or where the task has been let go of, there is nothing to park: it goes on.
+    assert state.status == "paused" or point in ("task.claimed", "append.after")
     if state.status == "paused":
         assert state.reason == "parked"
         assert "CrashPointReached" in detail_of(probe.events(run))
