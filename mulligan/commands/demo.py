@@ -35,7 +35,8 @@ WAIT_S = 60.0
 def demo(as_json: bool) -> None:
     """
     Run the workflow `demo` in a worker process that is killed (SIGKILL) after its tool has run, and
-    watch another one go on where the log ends.
+    watch another one go on where the log ends. Its model misbehaves: an answer is cut off, another
+    does not fit its schema, a third is broken JSON in prose.
     """
     with Client() as client:
         record = _record(client.settings.data_dir)

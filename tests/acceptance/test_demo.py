@@ -56,6 +56,8 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     start_ms = events[types.index("RunStarted")]["time_ms"] - events[0]["time_ms"]
     assert 0 < silent_ms <= max(LEASE_MS, start_ms) + 1_000
     assert types.count("ToolStarted") == 1
+    reserved = [one["data"]["reason"] for one in events if one["type"] == "AllowanceReserved"]
+    assert sorted(reserved) == ["length", "schema_violation"], "the model misbehaved, and not twice"
 
     told = command("trace", run[1], folder=folder).stdout
     assert "collect.1.1: execution 1 begins" in told

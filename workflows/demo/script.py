@@ -1,6 +1,9 @@
 """
-What the demo's model says: two searches' worth of work, told apart by node and tool rounds, so that
-a request that a lost worker had sent may be asked again.
+What the demo's model says. It misbehaves: one answer is cut off at its limit, one does not fit its
+schema, one wraps broken JSON in prose.
+
+Turns are told apart by node, attempt and tool rounds, so that a request that a lost worker had sent
+may be asked again.
 """
 
 from __future__ import annotations
@@ -22,16 +25,29 @@ def script(record: Path) -> dict[str, Any]:
         "turns": [
             _calls("collect", 0, "search", search),
             _says("collect", 1, {"facts": FACTS}),
-            _says("check[0]", 0, {"fact": FACTS[0], "holds": True}),
+            _cut_off("check[0]", attempt=1),
+            _says("check[0]", 0, {"fact": FACTS[0], "holds": True}, attempt=2),
             _calls("check[1]", 0, "call_subagent", doubt, invocation="check[1]"),
+            _says("check[1]", 0, {"objection": 7}, invocation="check[1].1.1", attempt=1),
             _says("check[1]", 0, {"objection": "It is another plant."}, invocation="check[1].1.1"),
-            _says("check[1]", 1, {"fact": FACTS[1], "holds": False}),
+            _calls("check[1]", 1, "submit_output", _broken({"fact": FACTS[1], "holds": False})),
         ]
     }
 
 
 def _calls(node: str, rounds: int, name: str, arguments: Any, **match: Any) -> dict[str, Any]:
     return _turn(node, rounds, match) | {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def _cut_off(node: str, **match: Any) -> dict[str, Any]:
+    """Output that was stopped at the model's limit, and would be valid if it were closed."""
+    begun = {"name": "submit_output", "arguments": '{"output": {"fact": "Tea", "holds": true'}
+    return _turn(node, 0, match) | {"tool_calls": [begun], "finish_reason": "length"}
+
+
+def _broken(output: dict[str, Any]) -> str:
+    """Arguments as models write them on a bad day: prose, a fence, Python's words, a comma more."""
+    return f"Here it is:\n```json\n{{'output': {output!r}, 'assistant_message': None,}}\n```"
 
 
 def _says(node: str, rounds: int, output: Any, **match: Any) -> dict[str, Any]:
