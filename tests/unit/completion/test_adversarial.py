@@ -1,10 +1,10 @@
 """
-Text made to take long, or to break the readers: a verdict within 300 ms, and nothing left behind.
+Text made to take long, or to break the readers: a verdict all the same, soon, and nothing left
+behind. `bench/hostile.py` measures how soon.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 import tracemalloc
@@ -14,9 +14,10 @@ import pytest
 from mulligan.completion.bounded import MAX_REPAIR_CHARACTERS, repaired
 from mulligan.completion.check import check_output
 from mulligan.completion.verdict import Completed, verdict_name
+from mulligan.testing.hostile_text import HOSTILE
 
-LIMIT_S = 0.3
-SIZE = 65_536
+LIMIT_S = 3.0
+"""Ten times what `bench/hostile.py` allows: what grows with the square takes longer still."""
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -24,87 +25,6 @@ SCHEMA = {
         "s": {"type": "string"},
     },
     "required": ["a"],
-}
-UNITS = [
-    "{",
-    "[",
-    '["a" "b" "c ',
-    'a" b "c ',
-    '{"a":',
-    "[[],",
-    "(",
-    "f(",
-    '"',
-    '\\"',
-    "'",
-    "`",
-    "{}",
-    "{a}",
-    "[1]",
-    '{"a":1}',
-    "\\",
-    "\\u",
-    "\\n",
-    "{[}]",
-    "}{",
-    ":",
-    ",",
-    "a=",
-    "a.",
-    "1,",
-    "-",
-    "e",
-    "<",
-    "</",
-    "<|",
-    "“",
-    "//",
-    "/*",
-    "#",
-    "\n",
-    "null",
-    "x = ",
-    "{'a':",
-    "it's ",
-    '"x" ',
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "```",
-    "~~~\n",
-    "[A]",
-    'say "hi", ',
-    "�",
-    "a:",
-]
-
-
-def repeated(unit: str, size: int = SIZE) -> str:
-    return (unit * (size // len(unit) + 1))[:size]
-
-
-HOSTILE = {
-    **{f"{unit!r} alone": repeated(unit) for unit in UNITS},
-    **{f"{unit!r} within": '{"a": ' + repeated(unit, SIZE - 10) + "}" for unit in UNITS},
-    **{f"{unit!r} small": '{"a": ' + repeated(unit, 8_000) + "}" for unit in UNITS},
-    **{
-        f"{unit!r} in text": '{"s": "' + repeated(unit, 60_000) + '", "a": [],}'
-        for unit in UNITS[::2]
-    },
-    **{f"{unit!r} before": repeated(unit, 60_000) + ' {"a": [1]}' for unit in UNITS[::2]},
-    **{f"{unit!r} behind": '{"a": [1],} ' + repeated(unit, 60_000) for unit in UNITS[1::2]},
-    "digits": '{"a": [' + "9" * 1_000_000 + "]}",
-    "digits of a fraction": '{"a": [0.' + "9" * 1_000_000 + "]}",
-    "digits of an exponent": '{"a": [1e' + "9" * 60_000 + "]}",
-    "digits in Python": "{'a': [" + "9" * 60_000 + "]}",
-    "digits in a string": json.dumps({"a": ["9" * 60_000]}),
-    "deep": "[" * SIZE + "]" * SIZE,
-    "deep in Python": "{'a':" * 8_000 + "1" + "}" * 8_000,
-    "signs in Python": "{'a': [" + "-" * 60_000 + "1]}",
-    "sums in Python": "{'a': [" + "1+" * 30_000 + "1]}",
-    "tuples": "{'a': " + "(" * 30_000 + ")" * 30_000 + "}",
-    "coercible": json.dumps({"a": ["1"] * 15_000}),
-    "broken bytes": '{"a": "' + "\udcff" * 60_000,
 }
 
 
