@@ -13,6 +13,7 @@ help: ## List the commands
 $(VENV)/.ready: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "mulligan needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
+	@echo "Setting up $(VENV): packages are downloaded and installed, in minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -43,4 +44,5 @@ lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
 	  --python-version 3.11 --group dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove everything that the commands above made
+	-@[ ! -x $(BIN)/mulligan ] || $(BIN)/mulligan down
 	rm -rf $(VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info

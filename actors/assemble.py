@@ -7,7 +7,9 @@ from __future__ import annotations
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
+from mulligan.app import App
 from mulligan.embedded import ensure_server
+from mulligan.errors import InvalidInput
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
@@ -30,11 +32,11 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
     `app` (`module:attribute`) is imported, and with it the code that it registers.
 
     Raises:
-        InvalidInput: there is no such app.
+        InvalidInput: there is no such app, or it is none.
         EnvironmentUnfit: no server, or one that is not set up for a log.
     """
     if app is not None:
-        import_code(app, (".",))
+        _load_app(app)
     url = settings.redis_url or ensure_server(settings.data_dir)
     store = RedisEventStore(url, partitions=settings.partitions)
     store.check()
@@ -51,3 +53,12 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         lease_ms=settings.lease_ms,
         app=app,
     )
+
+
+def _load_app(path: str) -> None:
+    found = import_code(path, (".",))
+    if not isinstance(found, App):
+        raise InvalidInput(
+            f"{path}: this is of the type {type(found).__name__}, not a mulligan.App; workflows "
+            "and tools that are not in an App need none: `mulligan worker` imports them"
+        )

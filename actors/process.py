@@ -136,7 +136,7 @@ def main() -> None:
     try:
         _work(msgspec.json.decode(sys.argv[1], type=Orders), end)
     except MulliganError as error:
-        print(error, file=sys.stderr, flush=True)
+        print(f"mulligan: {error}", file=sys.stderr, flush=True)
         os._exit(error.exit_code)
     os._exit(0)
 

@@ -5,6 +5,7 @@ litellm, nor `mulligan check-output` for Redis.
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 import click
 
 from mulligan._version import __version__
-from mulligan.errors import MulliganError
+from mulligan.errors import EnvironmentUnfit, MulliganError
 
 _COMMANDS = {
     "cancel": "cancel a run",
     "check-output": "judge a model's output, without a model or Redis",
-    "demo": "a run whose worker is killed midway, shown live",
+    "demo": "a run whose model misbehaves and whose worker is killed, shown live",
     "doctor": "check server, queue and workers, and say what to do",
     "down": "stop the embedded server",
     "enqueue": "ask for a run and print its id",
@@ -38,6 +39,9 @@ _COMMANDS = {
     "worker": "work runs until told to stop",
 }
 """Each is the object of its name in the module of its name in `mulligan/commands/`."""
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended: 128 + SIGINT, as shells have it."""
 
 
 class _LazyGroup(click.Group):
@@ -64,6 +68,14 @@ class _LazyGroup(click.Group):
         except MulliganError as error:
             click.echo(f"mulligan: {error}", err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("mulligan: interrupted", err=True)
+            sys.exit(INTERRUPTED)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            click.echo(f"mulligan: {error.strerror}: make room and repeat the command", err=True)
+            sys.exit(EnvironmentUnfit.exit_code)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

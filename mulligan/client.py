@@ -26,7 +26,7 @@ from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.run import evolve, fold
 from mulligan.projections.state import RunState
-from mulligan.schemas.plan import Plan
+from mulligan.schemas.plan import AgentPlan, Plan
 from mulligan.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -276,12 +276,15 @@ class Client:
 
 def check_input(plan: Plan, given: Any) -> None:
     """
-    Hold a run's input to the workflow's `input_schema`.
+    Hold a run's input to the workflow's `input_schema`; without one, to there being an input where
+    a prompt reads a part of it (a part of null is null, and would be asked about as such).
 
     Raises:
         InvalidInput: it does not fit; the message says where.
     """
     if plan.input_schema is None:
+        if given is None:
+            _refuse_missing_input(plan)
         return
     import jsonschema
 
@@ -292,6 +295,18 @@ def check_input(plan: Plan, given: Any) -> None:
             f"the input does not fit {plan.name}'s input_schema: {problem.json_path}: "
             f"{problem.validator} is not met"
         )
+
+
+def _refuse_missing_input(plan: Plan) -> None:
+    from mulligan.schemas.templates import placeholders
+
+    for node in plan.nodes:
+        if isinstance(node.work, AgentPlan):
+            for reference, _ in placeholders(node.work.prompt):
+                if reference.name == "input" and reference.steps:
+                    raise InvalidInput(
+                        f"no input is given, and the prompt of {node.id!r} reads {reference.text}"
+                    )
 
 
 def output_of(state: RunState) -> Payload:
@@ -315,8 +330,18 @@ def why(state: RunState) -> str:
         for one in state.invocations.values()
         if one.recovery.cause is not None and one.status == "paused"
     ]
-    told = "; ".join(causes) or state.detail
+    told = "; ".join(causes + _unknown_effects(state)) or state.detail
     return ": ".join(filter(None, (state.reason, told)))
+
+
+def _unknown_effects(state: RunState) -> list[str]:
+    """What `reconcile` is asked for: calls by name and id."""
+    return [
+        f"{call.name} ({call.id}) may or may not have taken effect"
+        for one in state.invocations.values()
+        for call in one.calls.values()
+        if call.status == "unknown"
+    ]
 
 
 def _op() -> str:

@@ -73,6 +73,11 @@ def endpoint_of(model: str) -> tuple[Endpoint, str]:
         EnvironmentUnfit: no such provider, or no id.
     """
     provider, _, model_id = model.partition("/")
+    if not model:
+        raise EnvironmentUnfit(
+            "no model is named: use --model PROVIDER/ID, `model` in the workflow's settings, or "
+            "MULLIGAN_MODEL"
+        )
     if provider not in ENDPOINTS or not model_id:
         raise EnvironmentUnfit(
             f"no provider for the model {model!r}: name it PROVIDER/ID with one of "

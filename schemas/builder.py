@@ -191,4 +191,8 @@ def _name(handle: NodeHandle | SubagentHandle | str) -> str:
 
 
 def _schema(shape: Shape) -> dict[str, Any]:
-    return shape if isinstance(shape, dict) else shape.model_json_schema()
+    if isinstance(shape, dict):
+        return shape
+    if not isinstance(shape, type) or not issubclass(shape, BaseModel):
+        raise InvalidInput(f"a shape is a pydantic model or a JSON Schema (a dict), not {shape!r}")
+    return shape.model_json_schema()

@@ -64,7 +64,7 @@ def _import(name: str, folders: Sequence[str]) -> Any:
             raise InvalidInput(
                 f"module {name!r} could not be imported: it needs {error.name!r}"
             ) from error
-        where = f" in {', '.join(folders)} or" if folders else ""
+        where = f" in {', '.join(dict.fromkeys(folders))} or" if folders else ""
         raise InvalidInput(f"no module {error.name!r}{where} among what is installed") from error
     except Exception as error:
         detail = f"{type(error).__name__}: {error}"[:MAX_DETAIL]

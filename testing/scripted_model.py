@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import socket
 import threading
 import urllib.parse
@@ -150,7 +151,7 @@ class ScriptedModel:
             listener = socket.create_server(("127.0.0.1", self._port), backlog=1024)
         except OSError as error:
             raise EnvironmentUnfit(
-                f"can't listen on port {self._port} of 127.0.0.1: {error.strerror}; "
+                f"can't listen on port {self._port} of 127.0.0.1: {os.strerror(error.errno or 0)}; "
                 "choose another with --port, or 0 for a free one"
             ) from None
         self._port = listener.getsockname()[1]

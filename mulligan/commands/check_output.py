@@ -102,7 +102,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--schema", "schema_file", metavar="FILE", help="JSON Schema 2020-12 of the output.")
 @click.option("--finish-reason", default="stop", show_default=True, help="As the provider gave it.")
 @click.option("--terminal/--no-terminal", default=True, help="Did the response come to its end?")
-@click.option("--mode", type=click.Choice(["tool", "prompt"]), default="tool", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["tool", "prompt"]),
+    default="tool",
+    show_default=True,
+    help="How it was handed in: a call of the hidden tool, or text.",
+)
 @click.option("--accept-missing-closers", is_flag=True, help="Add closing brackets, those alone.")
 @click.option("--scalar-for-list", is_flag=True, help="Take x for [x] where an array is due.")
 @click.option("--json", "as_json", is_flag=True, help="No words on standard error beside the JSON.")

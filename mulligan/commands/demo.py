@@ -1,4 +1,4 @@
-"""`mulligan demo`: a run whose worker is killed midway, shown live."""
+"""`mulligan demo`: a run whose model misbehaves and whose worker is killed, shown live."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
+import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
 from mulligan.commands.progress import progress
 from mulligan.commands.trace import show as show_trace
+from mulligan.errors import WaitTimedOut
+from mulligan.events.envelope import Envelope
+from mulligan.events.facts import AllowanceReserved, ModelInterrupted
 from mulligan.projections.history import problems
 from mulligan.projections.projector import Projector
+from mulligan.projections.state import RunState
 from mulligan.projections.trace import fold
+from mulligan.schemas.load import load_workflow
+from mulligan.schemas.workflow import WorkflowDefinition
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.workflows.demo.script import script
 
@@ -40,20 +48,44 @@ def demo(as_json: bool) -> None:
     """
     with Client() as client:
         record = _record(client.settings.data_dir)
-        with ScriptedModel(script(record)) as model, _worker(client, model.url):
-            name = client.enqueue("demo", {"topic": "tea"})
-            with progress(name) as shown:
-                shown.note(f"a worker starts; it will be killed at {CRASH_AT.split(':')[0]}")
-                state = client.wait(name, timeout_s=WAIT_S, seen=shown.seen)
+        with ScriptedModel(script(record)) as model, _worker(client):
+            name = client.enqueue(_workflow(model.url), {"topic": "tea"})
+            state = _follow(client, name)
             asked = len(model.requests)
         Projector(client.store).catch_up()
         events = list(client.events(name))
         if as_json:
             show_json(fold(name, events))
         else:
-            show_trace(fold(name, events))
-            _sum_up(name, record, asked, problems(events))
+            if not _seen_already():
+                show_trace(fold(name, events))
+            _sum_up(events, record, asked)
+            _say_output(client, state)
+            _say_what_next(client, name)
     sys.exit(EXIT_CODES[state.status])
+
+
+def _workflow(api_base: str) -> WorkflowDefinition:
+    """
+    The demo's workflow, which itself says where its model is: the worker may find other runs on
+    this server, and must not ask the demo's model for theirs.
+    """
+    return load_workflow("demo").with_settings(api_base=api_base)
+
+
+def _follow(client: Client, name: str) -> RunState:
+    """Show the run until its end. Interrupted, it is cancelled: its model ends with the demo."""
+    try:
+        with progress(name) as shown:
+            shown.note(
+                "a worker process starts; it will be killed at its second request to the model"
+            )
+            return client.wait(name, timeout_s=WAIT_S, seen=shown.seen)
+    except BaseException:
+        client.cancel(name, "the demo was interrupted")
+        with suppress(WaitTimedOut):
+            client.wait(name, timeout_s=2 * LEASE_MS / 1_000)
+        raise
 
 
 def _record(data_dir: Path) -> Path:
@@ -66,14 +98,14 @@ def _record(data_dir: Path) -> Path:
 
 
 @contextmanager
-def _worker(client: Client, api_base: str) -> Iterator[None]:
+def _worker(client: Client) -> Iterator[None]:
     """A supervised worker process that dies at the crash point, and is replaced."""
     environment = {
         **client.settings.child_environment(armed=True),
-        "MULLIGAN_API_BASE": api_base,
         "MULLIGAN_CRASH_AT": CRASH_AT,
         "MULLIGAN_LEASE_MS": str(LEASE_MS),
-        "MULLIGAN_LOG_LEVEL": "warning",
+        # In a terminal a line of the supervisor would tear the live view.
+        "MULLIGAN_LOG_LEVEL": "error" if sys.stderr.isatty() else "warning",
     }
     command = [sys.executable, "-m", "mulligan.cli", "worker", "--processes", "1"]
     worker = subprocess.Popen(command, env=environment)
@@ -84,10 +116,30 @@ def _worker(client: Client, api_base: str) -> Iterator[None]:
         worker.wait()
 
 
-def _sum_up(run: str, record: Path, asked: int, found: list[str]) -> None:
+def _seen_already() -> bool:
+    """Whether the run's lines went where its trace would go, as in the log of a build."""
+    return not sys.stderr.isatty() and os.path.sameopenfile(1, 2)
+
+
+def _sum_up(events: list[Envelope], record: Path, asked: int) -> None:
+    kinds = Counter(type(event.data) for event in events)
     calls = record.read_text(encoding="utf-8").splitlines()
+    found = problems(events)
     click.echo("")
+    click.echo(f"Requests lost with their worker, and sent again: {kinds[ModelInterrupted]}")
+    click.echo(f"Answers that were no use, and asked for again: {kinds[AllowanceReserved]}")
+    click.echo(f"Requests that reached the model's server: {asked}")
     click.echo(f"The tool's own record ({record}) shows {len(calls)} call: {', '.join(calls)}.")
-    click.echo(f"The model's server received {asked} requests.")
     click.echo(f"The history is {'sound' if not found else 'NOT SOUND: ' + '; '.join(found)}.")
-    click.echo(f"Look again: mulligan trace {run}; the server goes on until `mulligan down`.")
+
+
+def _say_output(client: Client, state: RunState) -> None:
+    if state.output is not None:
+        output = client.value(state.run, state.output)
+        click.echo(f"Output: {msgspec.json.encode(output).decode()}")
+
+
+def _say_what_next(client: Client, run: str) -> None:
+    click.echo(f"\nLook again: mulligan trace {run}; mulligan recovery {run}")
+    if client.settings.redis_url is None:
+        click.echo("The embedded server goes on until `mulligan down`.")

@@ -25,7 +25,9 @@ class Enqueued(msgspec.Struct, kw_only=True):
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--tag", "tags", multiple=True, help="To find the run by; may be given again.")
-@click.option("--delay", "delay_s", type=click.FloatRange(min=0), default=0, help="Seconds.")
+@click.option(
+    "--delay", "delay_s", type=click.FloatRange(min=0), default=0, help="Seconds until it begins."
+)
 @json_option
 def enqueue(
     workflow: str,

@@ -47,7 +47,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("list")
 @click.option(
-    "--status", "statuses", multiple=True, type=click.Choice(get_args(RunStatus)), help="Or more."
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(get_args(RunStatus)),
+    help="May be given again.",
 )
 @click.option("--workflow", help="The workflow's name.")
 @click.option("--tag", "tags", multiple=True, help="Given again: runs that have them all.")

@@ -19,11 +19,11 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.trace import evolve as evolve_trace
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.live import Live
-    from rich.table import Table
 
 LINES = 12
-"""Trace lines shown under the live table."""
+"""Trace lines shown under the live table, each cut to the terminal's width."""
 
 _MARKS = {
     "pending": "[dim]·[/]",
@@ -64,17 +64,16 @@ class Progress:
         self._lines = [*self._lines, text][-LINES:]
         self._live.update(self._drawn(), refresh=True)
 
-    def _drawn(self) -> Table:
-        from rich.markup import escape
+    def _drawn(self) -> Group:
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, show_header=False)
-        table.title = f"{self._state.run}  {self._state.status}"
         for node in self._state.nodes.values():
-            table.add_row(_MARKS[node.status], escape(node.id), node.status)
-        table.caption = escape("\n".join(self._lines))
-        table.caption_justify = "left"
-        return table
+            table.add_row(_MARKS[node.status], Text(node.id), node.status)
+        lines = (Text(line, no_wrap=True, overflow="ellipsis") for line in self._lines)
+        return Group(Text(f"{self._state.run}  {self._state.status}", "bold"), table, *lines)
 
 
 @contextmanager

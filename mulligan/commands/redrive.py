@@ -38,7 +38,7 @@ def redrive(run: str | None, as_json: bool) -> None:
     if as_json:
         show_json(Redriven(runs=runs))
     else:
-        click.echo(f"redriven: {', '.join(runs) or 'nothing was parked'}", err=True)
+        click.echo(f"redriven: {', '.join(runs)}" if runs else "nothing was parked", err=True)
 
 
 def _paused(client: Client) -> list[str]:

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from mulligan.actors.assemble import assemble
-from mulligan.actors.process import working
+from mulligan.actors.process import DRAIN_S, working
 from mulligan.actors.runtime import Runtime
 from mulligan.client import Client, why
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
-from mulligan.commands.progress import progress
+from mulligan.commands.progress import Progress, progress
 from mulligan.commands.status import RunView, view
 from mulligan.logs import configure_logs
 from mulligan.projections.projector import Projector
@@ -23,6 +23,13 @@ from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
 
 THREADS = 16
+
+GOES_ON_BY = {
+    "exhausted": "resume {run}",
+    "parked": "redrive {run}",
+    "reconciliation_required": "reconcile {run} CALL succeeded|failed|retry",
+}
+"""By the reason of a pause, the command that ends it."""
 
 
 @click.command()
@@ -46,10 +53,19 @@ def run(
         check_models(plan, runtime)
         name = client.enqueue(plan, value, run_id=run_id)
         with working(runtime, threads=THREADS), progress(name) as shown:
-            state = client.wait(name, seen=shown.seen)
+            state = _follow(client, name, shown)
         Projector(client.store).catch_up()
         _show(client, state, as_json)
     sys.exit(EXIT_CODES[state.status])
+
+
+def _follow(client: Client, run: str, shown: Progress) -> RunState:
+    try:
+        return client.wait(run, seen=shown.seen)
+    except KeyboardInterrupt:
+        shown.note(f"interrupted; what was begun has {DRAIN_S:.0f} s to end (Ctrl-C again: none)")
+        shown.note(f"the next `mulligan worker` goes on with {run}")
+        raise
 
 
 def check_models(plan: Plan, runtime: Runtime) -> None:
@@ -83,6 +99,7 @@ def _show(client: Client, state: RunState, as_json: bool) -> None:
         show_json(output)
         return
     click.echo(f"{state.run} is {state.status}: {why(state)}", err=True)
-    command = {"exhausted": "resume", "parked": "redrive"}.get(state.reason or "")
+    command = GOES_ON_BY.get(state.reason or "")
     if command is not None:
-        click.echo(f"`mulligan {command} {state.run}` lets it go on; a worker must run", err=True)
+        command = command.format(run=state.run)
+        click.echo(f"`mulligan {command}` lets it go on; a worker must run", err=True)

@@ -48,4 +48,5 @@ def _show(found: Verified, as_json: bool) -> None:
         for problem in problems:
             click.echo(f"{name}: {problem}")
     state = f"{len(found.problems)} with problems" if found.problems else "all sound"
-    click.echo(f"{found.runs} runs, {found.events} events: {state}")
+    runs = "1 run" if found.runs == 1 else f"{found.runs} runs"
+    click.echo(f"{runs}, {found.events} events: {state}")

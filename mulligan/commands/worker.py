@@ -19,7 +19,14 @@ FACTORY = "mulligan.actors.assemble:assemble"
 @click.option("--processes", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=DEFAULT_THREADS, show_default=True)
 @click.option("--queues", multiple=True, help="Only these Dramatiq queues; may be given again.")
-@click.option("--drain", "drain_s", type=float, default=DRAIN_S, show_default=True, help="Seconds.")
+@click.option(
+    "--drain",
+    "drain_s",
+    type=click.FloatRange(min=0),
+    default=DRAIN_S,
+    show_default=True,
+    help="Seconds that what runs may still take after SIGTERM or Ctrl-C.",
+)
 def worker(
     app: str | None, processes: int, threads: int, queues: tuple[str, ...], drain_s: float
 ) -> None:

@@ -5,7 +5,10 @@ Bad input and unfit surroundings: each a clear message, its exit code, and nothi
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,7 +111,15 @@ def test_a_server_that_evicts(desk: Any, arguments: tuple[str, ...]) -> None:
         (("recovery", "nobody"), "no run 'nobody'"),
         (("reconcile", "nobody", "a.1.1", "failed"), "no run 'nobody'"),
         (("run", "research.yaml", "--input", "{topic"), "neither a file nor JSON"),
+        (
+            ("run", "research.yaml"),
+            "no input is given, and the prompt of 'collect' reads input.topic",
+        ),
         (("run", "nothing.yaml"), "nothing.yaml"),
+        (
+            ("worker", "my_tools:join"),
+            "my_tools:join: this is of the type function, not a mulligan.App",
+        ),
         (("run", "research.yaml", *INPUT, "--run-id", "a b"), "a b"),
     ],
 )
@@ -119,6 +130,35 @@ def test_what_can_not_be_used_is_said(desk: Any, arguments: tuple[str, ...], wan
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr
     assert desk.untouched()
+
+
+def test_no_model_is_named(desk: Any) -> None:
+    desk.edit("model: scripted/any, ", "")
+    ended = desk.mulligan("run", "research.yaml", *INPUT)
+
+    assert ended.returncode == 5
+    assert "no model is named: use --model PROVIDER/ID" in ended.stderr
+    assert "MULLIGAN_MODEL" in ended.stderr
+    assert desk.untouched()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_behind_standard_output(desk: Any) -> None:
+    desk.mulligan("enqueue", "research.yaml", *INPUT)
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mulligan.cli", "list"],
+            cwd=desk.folder,
+            env={**os.environ, **desk.environment},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+
+    assert ended.returncode == 5
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_run_id_that_another_input_has(desk: Any) -> None:

@@ -6,8 +6,11 @@ goes on where the log ends.
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 import pytest
 
 from mulligan.commands.demo import LEASE_MS
+from mulligan.testing.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -36,6 +40,9 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
 
     assert "shows 1 call: search tea." in shown.stdout
     assert "The history is sound." in shown.stdout
+    assert "sent again: 1\n" in shown.stdout
+    assert "asked for again: 2\n" in shown.stdout
+    assert "Tea was drunk in China before it came to Europe." in shown.stdout
     (record,) = (folder / ".mulligan" / "demo").glob("calls-*.txt")
     assert record.read_text() == "search tea\n", "the tool ran once"
     died = [json.loads(line) for line in shown.stderr.splitlines() if '"worker_died"' in line]
@@ -66,6 +73,37 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     assert "skipped: its condition is false" in told
     assert "agent sceptic called" in told
     assert command("verify", run[1], folder=folder).returncode == 0
+
+
+def test_the_demo_leaves_other_runs_their_own_model(desk: Any) -> None:
+    """Its worker takes up whatever is due; only the demo's run asks the demo's model."""
+    other = desk.mulligan("enqueue", "research.yaml", "--input", '{"topic": "tea"}').stdout.strip()
+
+    ended = desk.mulligan("demo")
+
+    assert ended.returncode == 0, ended.stderr
+    assert desk.model.requests, "the other run was worked by the demo's worker"
+    assert desk.client.status(other).status != "failed", desk.client.status(other).failure
+
+
+def test_an_interrupted_demo_ends_its_run_and_its_worker(desk: Any, tmp_path: Path) -> None:
+    told = tmp_path / "told.txt"
+    with told.open("w") as err:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "mulligan.cli", "demo"],
+            cwd=desk.folder,
+            env={**os.environ, **desk.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+        )
+    until(lambda: "ToolSucceeded" in told.read_text(), 30.0, told.read_text)
+
+    demo.send_signal(signal.SIGINT)
+
+    assert demo.wait(40) == 130
+    assert told.read_text().endswith("mulligan: interrupted\n")
+    listed = json.loads(desk.mulligan("list", "--json").stdout)["runs"]
+    assert [row["status"] for row in listed] == ["cancelled"]
 
 
 def _events(tail: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from mulligan.cli import main
 from mulligan.embedded import stop_server
 from mulligan.testing.scripted_model import ScriptedModel
 
@@ -88,6 +90,37 @@ def test_the_python_example_asks_for_a_run_that_a_worker_works(folder: Path) -> 
             worker.wait(60)
 
     assert (0, "tea: Tea is a plant.") == (done.returncode, done.stdout.strip()), done.stderr
+
+
+def test_the_single_agent_prints_facts_and_what_it_used(folder: Path) -> None:
+    example = re.search(r"```python\n(from mulligan import invoke\n.*?)```", README, re.DOTALL)
+    assert example is not None
+    with ScriptedModel(folder / "script.yaml") as model:
+        done = subprocess.run(
+            [sys.executable, "-c", example[1]],
+            cwd=folder,
+            env=environment(folder, model.url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    assert (0, "['Tea is a plant.'] 0") == (done.returncode, done.stdout.strip()), done.stderr
+
+
+def test_every_command_that_it_names_is_there_with_those_options() -> None:
+    lines = re.findall(r"^\$ (.*?)(?: +#.*| &)?$", README, re.MULTILINE)
+    named = [
+        part[part.index("mulligan ") :]
+        for line in lines
+        for part in line.split("; ")
+        if "mulligan " in part
+    ]
+    assert len(named) > 12, named
+    for words in map(shlex.split, named):
+        command = main.get_command(click.Context(main), words[1])
+        assert command is not None, words
+        command.make_context(words[1], words[2:])
 
 
 def test_the_cut_off_text_is_refused_as_cut_off(folder: Path) -> None:

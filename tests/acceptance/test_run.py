@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +114,18 @@ def test_a_run_that_needs_a_person_pauses(desk: Any) -> None:
     assert "mulligan resume one" in ended.stderr
 
 
+def test_a_write_of_unknown_outcome_is_named_with_the_command_that_settles_it(desk: Any) -> None:
+    tools = desk.folder / "my_tools.py"
+    body = tools.read_text().replace('    "Search."', "    import os; os.kill(os.getpid(), 9)")
+    tools.write_text(body)
+    ended = desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+
+    assert ended.returncode == 3, ended.stderr
+    assert "search (collect.1.1) may or may not have taken effect" in ended.stderr
+    assert "mulligan reconcile one CALL succeeded|failed|retry" in ended.stderr
+    assert "(collect.1.1)" in desk.mulligan("status", "one").stdout
+
+
 def test_a_run_that_somebody_cancels_ends_with_4(desk: Any) -> None:
     desk.model.play({"turns": [{"json": {}, "fault": {"kind": "stall", "at_byte": 0}}]})
     running = subprocess.Popen(
@@ -133,3 +147,37 @@ def test_a_run_that_somebody_cancels_ends_with_4(desk: Any) -> None:
     finally:
         running.kill()
         running.communicate()
+
+
+def test_ctrl_c_says_how_the_run_goes_on_and_a_second_one_does_not_wait(
+    desk: Any, tmp_path: Path
+) -> None:
+    desk.model.play({"turns": [{"json": {"items": []}, "delay_ms": 60_000}]})
+    told = tmp_path / "told.txt"
+    with told.open("w") as err:
+        run = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "mulligan.cli",
+                "run",
+                "research.yaml",
+                *INPUT,
+                "--run-id",
+                "one",
+            ],
+            cwd=desk.folder,
+            env={**os.environ, **desk.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+        )
+    until(lambda: desk.model.requests, 30.0, told.read_text)
+
+    run.send_signal(signal.SIGINT)
+    until(lambda: "goes on with one" in told.read_text(), 10.0, told.read_text)
+    run.send_signal(signal.SIGINT)
+
+    assert run.wait(10) == 130
+    assert told.read_text().endswith("mulligan: interrupted\n")
+    assert "Traceback" not in told.read_text()
+    assert desk.client.status("one").status == "running"

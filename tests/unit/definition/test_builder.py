@@ -146,3 +146,10 @@ def test_an_app_says_what_it_does_not_hold(folder: Path) -> None:
     other.agent("a", prompt="p")
     with pytest.raises(InvalidInput, match="registered already"):
         app.add(other)
+
+
+@pytest.mark.parametrize("shape", [3, dict, "object", int])
+def test_an_output_that_is_no_shape_is_refused_with_what_one_is(shape: Any) -> None:
+    flow = Workflow("w")
+    with pytest.raises(InvalidInput, match="a pydantic model or a JSON Schema"):
+        flow.agent("a", prompt="p", output=shape)

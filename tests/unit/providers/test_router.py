@@ -43,7 +43,7 @@ def test_a_request_with_an_address_of_its_own_keeps_it(router: ModelRouter) -> N
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        ("", "no provider"),
+        ("", "no model is named"),
         ("nobody/some-model", "nobody/some-model"),
         ("mistral/some-model", "MISTRAL_API_KEY"),
     ],
