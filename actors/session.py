@@ -37,6 +37,8 @@ ELSEWHERE_MS = 1_000
 """How long a task stays away whose code is not here; another worker may take it then."""
 UNREADABLE_AGAIN_MS = 5_000
 """How soon a run that this code is too old for is offered to workers again."""
+CANCEL_AGAIN_MS = 30_000
+"""How soon a cancellation that failed is tried again."""
 
 _log = structlog.get_logger(__name__)
 
@@ -152,7 +154,11 @@ class Session:
         """Append the parking event and wait for an operator; silently if the task is lost."""
         try:
             self.fold.catch_up()
-            self._release(parked(self.fold.branch(), self.task, detail), Move(self.task, "wait"))
+            state = self.fold.branch()
+            if state.status == "cancelling":  # nobody could wake it: it tries again by itself
+                self._release((), Move(self.task, "timer", CANCEL_AGAIN_MS))
+            else:
+                self._release(parked(state, self.task, detail), Move(self.task, "wait"))
         except (StoreUnavailable, StoreFull) as error:
             _log.warning("not_parked", reason=type(error).__name__)
 

@@ -34,7 +34,7 @@ from mulligan.projections.state import ENDED_NODE, Call, Invocation, Node, RunSt
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, NodePlan
 
 BATCH = 400
-"""Instances made ready in one append, well below the store's limit of events."""
+"""Events of one step about a run's nodes, well below the store's limit for an append."""
 
 PAUSE_ORDER: tuple[PauseReason, ...] = (
     "reconciliation_required",
@@ -161,8 +161,7 @@ def _fail(state: RunState, failed: Node) -> Step:
     last = RunFailed(
         code=failure.kind, message=f"{failed.id}: {failure.message}", failed_node=failed.id
     )
-    events = (*_cancel_nodes(state), NewEvent(last))
-    return Step(events, release=Release("end"), phase="closed")
+    return _close(_cancel_nodes(state), last)
 
 
 def _pause(state: RunState, reason: PauseReason) -> Step:
@@ -186,8 +185,8 @@ def _output(state: RunState, context: Context) -> object:
 
 def cancel(state: RunState, context: Context) -> Step:
     """
-    End a run that was asked to: open nodes first, in the same append. Tools that run are awaited up
-    to their timeout; a `write` that leaves no receipt by then is recorded as unknown (REC-27).
+    End a run that was asked to: open nodes first. Tools that run are awaited up to their timeout; a
+    `write` that leaves no receipt by then is recorded as unknown (REC-27).
     """
     running = [
         (invocation, call)
@@ -204,8 +203,14 @@ def cancel(state: RunState, context: Context) -> Step:
         for _, call in running
         if call.effect == "write"
     ]
-    events = (*unknown, *_cancel_nodes(state), NewEvent(RunCancelled()))
-    return Step(events, release=Release("end"), phase="closed")
+    return _close([*unknown, *_cancel_nodes(state)], RunCancelled())
+
+
+def _close(open_ends: list[NewEvent], last: RunCancelled | RunFailed) -> Step:
+    """End a run once nothing of it is open; of very many open ends, some of them first."""
+    if len(open_ends) > BATCH:
+        return Step(tuple(open_ends[:BATCH]))
+    return Step((*open_ends, NewEvent(last)), release=Release("end"), phase="closed")
 
 
 def _timeout_ms(state: RunState, invocation: Invocation, call: Call) -> int:

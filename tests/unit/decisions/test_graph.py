@@ -329,3 +329,33 @@ def test_a_node_that_is_cancelled_wakes_the_run() -> None:
     assert ["NodeCancelled", "RunFailed"] == [
         fact.split()[0] for fact in ["NodeCancelled b", *facts(given.then())]
     ]
+
+
+def wide(width: int) -> Given:
+    """A run whose `for_each` node has so many instances, all of them ready."""
+    given = Given(plan_of(step("part", for_each="input"), step("join", "part")), [1] * width)
+    while given.state.nodes["part"].readied != width:
+        given.then()
+    return given
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail"])
+def test_very_many_open_nodes_are_closed_in_several_appends(end: str) -> None:
+    """REC-27: one append holds 1,000 events; more nodes than that must not keep a run open."""
+    given = wide(1_500)
+    if end == "cancel":
+        given.happened(RunCancelRequested(reason=""))
+    else:
+        for index in range(1_499):
+            paused = NodePaused(reason="parked", invocation=f"part[{index}]", detail="")
+            given.happened(paused, node=f"part[{index}]")
+        given.happened(NodeFailed(code="failed", message=""), node="part[1499]")
+
+    decisions = [given.then()]
+    while decisions[-1].release is None:
+        decisions.append(given.then())
+
+    assert max(len(decision.events) for decision in decisions) < 1_000
+    assert {"cancel": "cancelled", "fail": "failed"}[end] == given.state.status
+    assert [None] * (len(decisions) - 1) + ["closed"] == [one.phase for one in decisions]
+    assert [] == problems(given.log)
