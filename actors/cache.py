@@ -43,12 +43,15 @@ class Fold:
         return self._state.plan.code_path if self._state.plan is not None else ()
 
     def reach(self, version: int) -> None:
-        """Read what is missing up to `version`, if anything is; of a long run, from a snapshot."""
+        """
+        Read what is new, in a run that was at `version` a moment ago; of a long one, from a
+        snapshot. What is known already is confirmed by the log even if it reaches that far: the
+        server may have been set back, and the run have gone on from there.
+        """
         with self._lock:
             if self._state.version == 0 and version >= snapshots.EVERY_EVENTS:
                 self._begin_at_snapshot()
-            if self._state.version < version:
-                self._read()
+            self._read()
 
     def catch_up(self) -> None:
         """Read whatever is new."""

@@ -36,14 +36,17 @@ from mulligan.errors import (
 from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import node_of_invocation
 from mulligan.events.payload import Payload
-from mulligan.events.store import Append, Appended, ByTask
+from mulligan.events.store import Append, Appended, ByTask, Held
 
 if TYPE_CHECKING:
     from mulligan.actors.runtime import Runtime
     from mulligan.actors.session import Session
 
 MAX_DECISIONS = 50
-"""Decisions in a row that the inbox may overtake before the task is given back."""
+"""
+Decisions in a row that the inbox may overtake. What an effect came to is then recorded by itself,
+which no inbox holds up; else the task is given back.
+"""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """Between two tries of an append that got no answer."""
@@ -66,9 +69,10 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
     """
     runtime, fold = session.runtime, session.fold
     missing: CodeMissing | None = None
-    for _ in range(MAX_DECISIONS):
+    for left in reversed(range(MAX_DECISIONS)):
         state = fold.branch()
-        record_only = session.draining or missing is not None
+        overtaken = left == 0 and outcome is not None
+        record_only = session.draining or missing is not None or overtaken
         decision = decide(state, session.task, _context(session), outcome, record_only=record_only)
         if not decision.events and not decision.moves:
             return decision
@@ -100,6 +104,7 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
         if missing is not None:
             raise missing
         return decision
+    runtime.store.give_back(Held(session.run, session.task, session.token))
     return None
 
 

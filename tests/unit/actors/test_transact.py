@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from mulligan.actors.cache import Fold
+from mulligan.actors.transact import MAX_DECISIONS
 from mulligan.decisions import people
 from mulligan.errors import InvalidInput, StoreUnavailable, VersionConflict
-from mulligan.events.facts import NodeStarted, RunCancelRequested, ToolStarted, ToolSucceeded
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import (
+    NodeStarted,
+    RunCancelled,
+    RunCancelRequested,
+    RunResumed,
+    ToolStarted,
+    ToolSucceeded,
+)
 from mulligan.events.payload import Payload
-from mulligan.events.store import Append, Appended, ByTask, ByVersion, EventStore, NotClaimed
+from mulligan.events.store import (
+    Append,
+    Appended,
+    AsFact,
+    ByTask,
+    ByVersion,
+    EventStore,
+    Move,
+    NotClaimed,
+)
 from mulligan.projections.history import problems
 from mulligan.providers.port import Answer, ToolCall
 from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan, ToolSpec
@@ -42,6 +61,8 @@ class Meddler:
         self.before: dict[type, Callable[[], Any]] = {}
         self.lose_reply_of: set[type] = set()
         self.appends: list[Append] = []
+        self.news_left = 0
+        self.news_from: type | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -50,6 +71,11 @@ class Meddler:
         kinds = {type(event.data) for event in append.events}
         for kind in kinds & self.before.keys():
             self.before.pop(kind)()
+        if self.news_from in kinds:
+            self.news_from = None
+        if self.news_from is None and self.news_left and isinstance(append.writer, ByTask):
+            self.news_left -= 1
+            self._store.append(news(append.run, self.news_left))
         self.appends.append(append)
         appended = self._store.append(append)
         lost = kinds & self.lose_reply_of
@@ -57,6 +83,17 @@ class Meddler:
             self.lose_reply_of -= lost
             raise StoreUnavailable("the reply was lost")
         return appended
+
+
+def news(run: str, number: int) -> Append:
+    """A fact that wakes the run's task, and changes nothing."""
+    return Append(
+        run=run,
+        op=f"news-{number}",
+        writer=AsFact(f"news {number}"),
+        events=(NewEvent(RunResumed()),),
+        moves=(Move(f"{run}/", "wake"),),
+    )
 
 
 def world(**more: Any) -> tuple[InMemory, Meddler]:
@@ -312,3 +349,60 @@ def test_redrive_wakes_only_what_is_parked() -> None:
     made.store.append(redriven)
     with pytest.raises(InvalidInput, match="nothing is parked"):
         people.redrive(made.state(), "again")
+
+
+def test_a_log_that_was_set_back_is_read_anew_by_a_worker_that_knows_more() -> None:
+    """A restored older file: what was known beyond it never happened."""
+    plan = plan_of(ONE, replace(ONE, id="two", needs=("one",)))
+    newer, older = InMemory(code={"steps:one": lambda: 1}), InMemory()
+    assert newer.run(plan).status == "completed"
+    older.store.append(people.request("run", "request-run", plan, None))
+    fold = Fold("run", cast(EventStore, Switch(newer.store)))
+    fold.reach(newer.state().version)
+
+    cast(Switch, fold._store).store = older.store
+    fold.reach(1)
+
+    assert ("queued", 1) == (fold.branch().status, fold.branch().version)
+
+
+class Switch:
+    """A server that can be set back."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+@pytest.mark.parametrize("from_", [NodeStarted, ToolSucceeded])
+def test_news_that_come_faster_than_decisions_cost_neither_result_nor_task(from_: type) -> None:
+    """As when hundreds of nodes end at once: a worker that is overtaken was not lost."""
+    calls: list[str] = []
+    made, meddler, plan = calling_a_tool("write", calls)
+    meddler.news_left, meddler.news_from = 6 * MAX_DECISIONS, from_
+
+    state = made.run(plan)
+
+    assert ("completed", None, 1) == (state.status, state.reason, len(calls))
+    assert 0 == meddler.news_left
+    assert made.now_ms < 1_000 + 10_000, "nobody had to wait for the end of a lease"
+    assert [] == problems(made.events())
+
+
+def test_a_cancellation_that_fails_is_tried_again_by_itself() -> None:
+    """Nobody could wake a run that is being cancelled, so it must not wait to be woken."""
+    made, meddler = world(code={})
+    state = made.run(plan_of(ONE))
+    cancel = people.cancel(state, "cancel")
+    assert cancel is not None
+    made.store.append(cancel)
+
+    def fails() -> None:
+        raise RuntimeError("a defect")
+
+    meddler.before = {RunCancelled: fails}
+    made.work()
+
+    assert "cancelled" == made.state().status
