@@ -19,6 +19,12 @@ from mulligan.decisions.conversation import CALL_SUBAGENT, HARNESS_TOOLS, SUBMIT
 from mulligan.events.facts import OutputMode, RetryReason
 from mulligan.providers.port import Answer, ToolCall
 
+MAX_CALLS = 200
+"""
+Tool calls in one response. Providers stop at 128; each makes up to two events, which a single
+append has to hold.
+"""
+
 
 class Submitted(msgspec.Struct, frozen=True):
     """A final output was offered: the raw candidate, and the call that carries it."""
@@ -61,6 +67,8 @@ def classify(answer: Answer, mode: OutputMode, cap_sent: int | None) -> TurnKind
     told = _by_the_wire(answer, cap_sent)
     if told is not None:
         return told
+    if len(answer.calls) > MAX_CALLS:
+        return Failed("repetitive_output", f"the response holds more than {MAX_CALLS} calls")
     harness = [call for call in answer.calls if call.name in HARNESS_TOOLS]
     others = [call for call in answer.calls if call.name not in HARNESS_TOOLS]
     if harness and (others or len(harness) > 1):

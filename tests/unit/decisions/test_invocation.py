@@ -11,6 +11,7 @@ from mulligan.decisions.decision import AskModel, ModelOutcome, Release, RunTool
 from mulligan.decisions.effects import still_counts
 from mulligan.events.facts import (
     AllowanceExhausted,
+    AllowanceReserved,
     Cause,
     EffectReconciled,
     ModelRequested,
@@ -530,3 +531,20 @@ def test_rec21_usage_that_was_not_reported_is_unknown_not_zero() -> None:
     usage = fold_usage("run", given.log).models["some/model"]
 
     assert (2, 1, 2) == (usage.requests, usage.unknown, usage.completion_tokens)
+
+
+@pytest.mark.parametrize("name", ["look", "no_such_tool"])
+def test_rec16_a_response_of_very_many_calls_is_a_loop_and_runs_nothing(name: str) -> None:
+    """What one append can hold is made; beyond it the allowance decides, not the log's limit."""
+    given = counting()
+    given.then()
+    many = heard(given, *(call(name, number) for number in range(200)))
+    given = counting()
+    given.then()
+    too_many = heard(given, *(call(name, number) for number in range(201)))
+
+    assert len(many.events) < 1_000
+    assert 200 == sum(isinstance(one.data, ToolRequested) for one in many.events)
+    assert 0 == sum(isinstance(one.data, ToolRequested) for one in too_many.events)
+    reserved = [one.data for one in too_many.events if isinstance(one.data, AllowanceReserved)]
+    assert ["repetitive_output"] == [one.reason for one in reserved]
