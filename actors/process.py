@@ -42,6 +42,12 @@ DRAIN_S = 20.0
 IDLE_WAKE_MS = 1_000
 """How soon an idle thread notices that the worker ends."""
 
+HOPELESS = {2: 162, 5: 165}
+"""
+How a process ends that can't work here, now or after a restart, by the exit code of the reason
+(usage, surroundings). Codes of our own: a function that ends its process may use any usual one.
+"""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -137,7 +143,7 @@ def main() -> None:
         _work(msgspec.json.decode(sys.argv[1], type=Orders), end)
     except MulliganError as error:
         print(f"mulligan: {error}", file=sys.stderr, flush=True)
-        os._exit(error.exit_code)
+        os._exit(HOPELESS.get(error.exit_code, error.exit_code))
     os._exit(0)
 
 

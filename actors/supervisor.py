@@ -16,7 +16,7 @@ import time
 import msgspec
 import structlog
 
-from mulligan.actors.process import Orders
+from mulligan.actors.process import HOPELESS, Orders
 from mulligan.settings import Settings
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.2, 10.0
@@ -26,9 +26,6 @@ STEADY_S = 30.0
 
 KILL_AFTER_S = 10.0
 """Beyond its drain and grace; a process that takes longer hangs."""
-
-HOPELESS = (2, 5)
-"""Exit codes (usage, surroundings) of a process that can't work here, now or after a restart."""
 
 _log = structlog.get_logger(__name__)
 
@@ -144,8 +141,9 @@ class Supervisor:
         code = process.returncode
         if self._draining:
             return
-        if code in HOPELESS and seat.generation == 1:
-            self._exit_code = code
+        reasons = {ends_with: reason for reason, ends_with in HOPELESS.items()}
+        if code in reasons and seat.generation == 1:
+            self._exit_code = reasons[code]
             self._drain()
             return
         self._replace(seat, process.pid, code)

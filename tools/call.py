@@ -13,6 +13,10 @@ from mulligan.tools.result import ToolResult, failure, success
 __all__ = ["acall_function", "call_function", "finished"]
 
 
+ENDS_OF_ITS_OWN = (Exception, SystemExit, asyncio.CancelledError)
+"""A function that calls `sys.exit` has failed, and must not take its worker for poison."""
+
+
 def call_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> ToolResult:
     """
     Call `function` with `arguments` by name; what it raises is a result with `is_error`.
@@ -24,7 +28,7 @@ def call_function(function: Callable[..., Any], arguments: Mapping[str, Any]) ->
         _refuse_running_loop()
     try:
         return success(finished(function(**arguments)))
-    except Exception as error:
+    except ENDS_OF_ITS_OWN as error:
         return failure(error)
 
 
@@ -35,7 +39,7 @@ async def acall_function(function: Callable[..., Any], arguments: Mapping[str, A
             return success(await function(**arguments))
         value = await asyncio.to_thread(functools.partial(function, **arguments))
         return success(await value if inspect.isawaitable(value) else value)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failure(error)
 
 

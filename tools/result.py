@@ -34,7 +34,7 @@ def success(value: Any) -> ToolResult:
         return _error("unserialisable_result", f"the tool's result is not JSON: {error}")
 
 
-def failure(error: Exception) -> ToolResult:
+def failure(error: BaseException) -> ToolResult:
     """The result for what a tool raised; a ToolError brings its own code."""
     if isinstance(error, ToolError):
         return _error(error.code, str(error))

@@ -74,6 +74,8 @@ class Told:
         with self.leases.hold(held, claimed.inbox, claimed.phase, sent_s) as lease:
             self.tell(f"claimed {run}")
             reach("task.claimed")
+            if run.startswith("leaves") and not self.client.getset("left", 1):
+                os._exit(5)
             if run.startswith("endless"):
                 stopped = []
                 lease.on_stop(lambda: stopped.append(1))
@@ -290,6 +292,18 @@ def test_what_can_not_work_here_is_not_tried_again(workers: Workers) -> None:
     assert supervisor.wait(10) == 5
     assert "nothing to work with" in workers.log()
     assert not workers.logged("worker_died")
+
+
+def test_a_function_that_ends_its_process_does_not_end_them_all(workers: Workers) -> None:
+    """Whatever exit code it takes: a worker that has begun to work can work here."""
+    workers.start(processes=2)
+    workers.until_told("started", times=2)
+
+    workers.request("leaves")
+    workers.until_told("ended leaves")
+
+    (died,) = workers.logged("worker_died")
+    assert died["cause"] == "exit 5"
 
 
 def test_an_unknown_crash_point_ends_it_with_a_usage_error(workers: Workers) -> None:

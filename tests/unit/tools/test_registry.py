@@ -285,3 +285,18 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("mulligan_test_tools")
     module.search = search  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mulligan_test_tools", module)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
+def test_a_function_that_ends_its_process_has_failed(error: BaseException) -> None:
+    """TOOL-1: it takes neither the worker nor the caller with it."""
+
+    def leaves() -> None:
+        raise error
+
+    async def leaves_later() -> None:
+        leaves()
+
+    for function in (leaves, leaves_later):
+        result = call_function(function, {})
+        assert (result.is_error, result.code) == (True, "tool_exception")
