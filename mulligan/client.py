@@ -195,10 +195,20 @@ class Client:
         while not (state.ended or state.status == "paused"):
             if deadline_s is not None and time.monotonic() > deadline_s:
                 raise WaitTimedOut(f"run {run!r} is still {state.status} after {timeout_s:g} s")
-            for event in self.store.follow(run, state.version, WAIT_MS):
+            events = self.store.follow(run, state.version, WAIT_MS)
+            for event in events:
                 evolve(state, event)
                 seen(event)
+            if not events and not self._holds(run, state.version):
+                state = RunState(run=run)
         return state
+
+    def _holds(self, run: str, version: int) -> bool:
+        """Whether the log still reaches that far: a server may have been set back, or emptied."""
+        row = self.store.row(run)
+        if row is None:
+            raise RunUnknown(run)
+        return row.version >= version
 
     def result(self, run: str, *, timeout_s: float | None = None) -> Any:
         """

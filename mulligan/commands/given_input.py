@@ -1,4 +1,4 @@
-"""`--input`: JSON, or the name of a file of it."""
+"""`--input`, `--result`: JSON, or the name of a file of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from mulligan.errors import InvalidInput
 
 
-def read_input(given: str | None) -> Any:
+def read_input(given: str | None, option: str = "--input") -> Any:
     """
-    The value that `--input` gives: the content of a JSON file, or JSON itself.
+    The value that an option gives: the content of a JSON file, or JSON itself.
 
     Raises:
         InvalidInput: neither a file nor JSON; the message says where JSON is broken.
@@ -27,7 +27,7 @@ def read_input(given: str | None) -> Any:
     try:
         return msgspec.json.decode(file.read_bytes() if is_file else given.encode())
     except OSError as error:
-        raise InvalidInput(f"--input: {given} can't be read: {error.strerror}") from None
+        raise InvalidInput(f"{option}: {given} can't be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         what = f"the file {given} is not JSON" if is_file else "neither a file nor JSON"
-        raise InvalidInput(f"--input: {what}: {error}") from None
+        raise InvalidInput(f"{option}: {what}: {error}") from None

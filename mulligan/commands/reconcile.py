@@ -19,7 +19,7 @@ def reconcile(run: str, call: str, outcome: Outcome, result: str | None, by: str
     Say what became of a CALL whose outcome is unknown (of a function node: the node's id): it
     succeeded, it failed, or it shall be tried again.
     """
-    value = read_input(result)
+    value = read_input(result, "--result")
     with Client() as client:
         client.reconcile(run, call, outcome, by=by, result=value)
     click.echo(f"{run}: {call} reconciled as {outcome}", err=True)

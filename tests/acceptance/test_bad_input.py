@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from mulligan.client import Client
+from mulligan.errors import RunUnknown
 from mulligan.events.keys import Keys
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
@@ -276,3 +277,22 @@ def test_settings_that_can_not_be_used(desk: Any) -> None:
     assert "MULLIGAN_LEASE_MS must be a whole number" in ended.stderr
     assert "localhost" not in ended.stderr, "an address may hold a password"
     assert json.dumps(ended.stdout) == '""'
+
+
+def test_a_run_that_is_gone_from_its_server_is_not_waited_for(desk: Any) -> None:
+    """As after a FLUSHALL: whoever waits is told, and does not wait for ever."""
+    desk.mulligan("enqueue", "research.yaml", *INPUT, "--run-id", "gone")
+
+    def lost(_: object) -> None:
+        with desk.server.client() as client:
+            client.flushall()
+
+    with pytest.raises(RunUnknown):
+        desk.client.wait("gone", timeout_s=10, seen=lost)
+
+
+def test_a_result_that_is_no_json_is_named_by_its_option(desk: Any) -> None:
+    refused = desk.mulligan("reconcile", "run", "call", "succeeded", "--result", "{no")
+
+    assert refused.returncode == 2
+    assert "--result: neither a file nor JSON" in refused.stderr
