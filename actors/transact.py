@@ -68,42 +68,41 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             in the log.
     """
     runtime, fold = session.runtime, session.fold
-    missing: CodeMissing | None = None
+    record_only, missing = session.draining, None
     for left in reversed(range(MAX_DECISIONS)):
+        record_only = record_only or (left == 0 and outcome is not None)
         state = fold.branch()
-        overtaken = left == 0 and outcome is not None
-        record_only = session.draining or missing is not None or overtaken
         decision = decide(state, session.task, _context(session), outcome, record_only=record_only)
         if not decision.events and not decision.moves:
             return decision
-        if decision.effect is not None:
-            try:
-                session.code_of(decision.effect)  # what can't be done here is not announced either
-            except CodeMissing as error:
-                if outcome is None:
-                    raise
-                missing = error  # but what has been done is recorded
-                continue
         append = _append(session, decision, state.last_event, state.correlation)
+        waits = outcome is None or record_only
         try:
-            appended = repeat(runtime, append, session.lease)
+            if decision.effect is not None:
+                session.code_of(decision.effect)  # what can't be done here is not announced either
+            appended = repeat(runtime, append, session.lease, wait_when_full=waits)
+        except (CodeMissing, StoreFull) as error:
+            if waits:
+                raise
+            # Not what comes next, but what has been done can be recorded.
+            record_only, missing = True, error if isinstance(error, CodeMissing) else None
         except InboxMoved as moved:
             session.inbox = moved.inbox
             fold.catch_up()
-            continue
         except (LeaseFenced, OperationStale):
             _hand_in(session, outcome, taken=True)
             return None
         except (RunClosed, RunUnknown):
             _hand_in(session, outcome, taken=False)
             return None
-        fold.take(appended)
-        session.previous_op = append.op
-        runtime.hints.send_all(decision.moves)
-        reach("append.after")
-        if missing is not None:
-            raise missing
-        return decision
+        else:
+            fold.take(appended)
+            session.previous_op = append.op
+            runtime.hints.send_all(decision.moves)
+            reach("append.after")
+            if missing is not None:
+                raise missing
+            return decision
     runtime.store.give_back(Held(session.run, session.task, session.token))
     return None
 
@@ -137,14 +136,16 @@ def _append(
     )
 
 
-def repeat(runtime: Runtime, append: Append, lease: Any = None) -> Appended:
+def repeat(
+    runtime: Runtime, append: Append, lease: Any = None, *, wait_when_full: bool = True
+) -> Appended:
     """
     Append; as long as no answer comes, hand in the very same bytes again.
 
     Raises:
         AppendRefused: the log did not take it.
-        StoreUnavailable, StoreFull: no answer, and the lease has run out meanwhile (without a
-            lease: the first failure).
+        StoreUnavailable, StoreFull: no answer or no room, and the lease has run out meanwhile
+            (without a lease, or where it shall not wait for room: the first failure).
     """
     pause_s = FIRST_PAUSE_S
     while True:
@@ -152,7 +153,8 @@ def repeat(runtime: Runtime, append: Append, lease: Any = None) -> Appended:
         try:
             return runtime.store.append(append)
         except (StoreUnavailable, StoreFull) as error:
-            if lease is None or lease.lost:
+            waits = wait_when_full or not isinstance(error, StoreFull)
+            if lease is None or lease.lost or not waits:
                 raise
             _log.warning("append_repeated", run=append.run, error=type(error).__name__)
         threading.Event().wait(pause_s)

@@ -23,7 +23,8 @@ from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
 from mulligan.projections.allowance import RESUMABLE
-from mulligan.projections.run import NO_EFFECT, evolve, is_lost_function
+from mulligan.projections.calls import NO_EFFECT, is_lost_function
+from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mulligan.actors.cache import Fold
 from mulligan.actors.transact import MAX_DECISIONS
 from mulligan.decisions import people
-from mulligan.errors import InvalidInput, StoreUnavailable, VersionConflict
+from mulligan.errors import InvalidInput, StoreFull, StoreUnavailable, VersionConflict
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     NodeStarted,
@@ -60,6 +60,7 @@ class Meddler:
         self._store = store
         self.before: dict[type, Callable[[], Any]] = {}
         self.lose_reply_of: set[type] = set()
+        self.full_for: set[type] = set()
         self.appends: list[Append] = []
         self.news_left = 0
         self.news_from: type | None = None
@@ -76,6 +77,9 @@ class Meddler:
         if self.news_from is None and self.news_left and isinstance(append.writer, ByTask):
             self.news_left -= 1
             self._store.append(news(append.run, self.news_left))
+        if isinstance(append.writer, ByTask) and append.writer.intent and kinds & self.full_for:
+            self.full_for -= kinds
+            raise StoreFull("no room for new work")
         self.appends.append(append)
         appended = self._store.append(append)
         lost = kinds & self.lose_reply_of
@@ -268,6 +272,22 @@ def test_rec31_a_receipt_whose_lease_was_lost_is_handed_in_as_a_fact(effect: str
     receipt = next(e.data for e in made.events() if isinstance(e.data, ToolSucceeded))
     assert Payload.of("saved") == receipt.result
     assert 1 == sum(isinstance(e.data, ToolStarted) for e in made.events())
+
+
+def test_full_what_a_tool_came_to_is_recorded_where_there_is_no_room_for_what_follows() -> None:
+    calls: list[str] = []
+    made, meddler, plan = calling_a_tool("write", calls)
+    meddler.full_for = {ToolSucceeded}
+
+    state = made.run(plan)
+
+    alone = [
+        [type(event.data) for event in one.events]
+        for one in meddler.appends
+        if any(isinstance(event.data, ToolSucceeded) for event in one.events)
+    ]
+    assert [[ToolSucceeded]] == alone
+    assert ("completed", 1) == (state.status, len(calls))
 
 
 def test_ignored_a_message_for_a_task_that_is_gone_does_nothing() -> None:

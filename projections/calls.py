@@ -1,0 +1,169 @@
+"""
+What facts about tool calls and called agents change in a run's state.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mulligan.events import facts
+from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Cause
+from mulligan.events.ids import invocation_of_call
+from mulligan.projections.changes import (
+    Changes,
+    goes_on,
+    put_node,
+    registering,
+    settle,
+    unpause,
+)
+from mulligan.projections.state import (
+    ANSWERED_CALL,
+    Call,
+    Invocation,
+    NodeStatus,
+    Recovery,
+    RunState,
+)
+
+NO_EFFECT = "the effect did not take place"
+"""What the caller of a call is told that was reconciled as failed."""
+
+CHANGES: Changes = {}
+on = registering(CHANGES)
+
+
+def _put_call(state: RunState, call: Call) -> None:
+    invocation = state.invocations[invocation_of_call(call.id)]
+    state.invocations[invocation.id] = replace(
+        invocation, calls={**invocation.calls, call.id: call}
+    )
+
+
+def _call(state: RunState, call_id: str) -> Call:
+    return state.invocations[invocation_of_call(call_id)].calls[call_id]
+
+
+@on(facts.ToolRequested)
+def _tool_requested(state: RunState, event: Envelope, fact: facts.ToolRequested) -> None:
+    _put_call(
+        state,
+        Call(
+            id=fact.call_id,
+            name=fact.tool,
+            provider_id=fact.provider_id,
+            arguments=fact.arguments,
+            effect=fact.effect,
+            key=fact.key,
+        ),
+    )
+
+
+@on(facts.ToolStarted)
+def _tool_started(state: RunState, event: Envelope, fact: facts.ToolStarted) -> None:
+    call = _call(state, fact.call_id)
+    _put_call(state, replace(call, status="started", executions=fact.execution))
+
+
+@on(facts.ToolSucceeded)
+def _tool_succeeded(state: RunState, event: Envelope, fact: facts.ToolSucceeded) -> None:
+    call = _call(state, fact.call_id)
+    if call.status not in ANSWERED_CALL:
+        _put_call(state, replace(call, status="succeeded", result=fact.result, error=None))
+        _reconciled_pause(state, fact.call_id, event.time_ms)
+
+
+@on(facts.ToolFailed)
+def _tool_failed(state: RunState, event: Envelope, fact: facts.ToolFailed) -> None:
+    call = _call(state, fact.call_id)
+    if call.status not in ANSWERED_CALL:
+        error = Cause(kind=fact.code, message=fact.message)
+        _put_call(state, replace(call, status="failed", error=error))
+        _reconciled_pause(state, fact.call_id, event.time_ms)
+
+
+@on(facts.ToolOutcomeUnknown)
+def _tool_unknown(state: RunState, event: Envelope, fact: facts.ToolOutcomeUnknown) -> None:
+    call = _call(state, fact.call_id)
+    if call.status not in ANSWERED_CALL:
+        _put_call(state, replace(call, status="unknown"))
+
+
+@on(facts.EffectReconciled)
+def _reconciled(state: RunState, event: Envelope, fact: facts.EffectReconciled) -> None:
+    if is_lost_function(state, fact.call_id):
+        goes_on(state)
+        status: NodeStatus = "ready" if fact.outcome == "retry" else "running"
+        put_node(state, replace(state.nodes[fact.call_id], status=status, reason=None))
+    if fact.call_id in state.nodes:
+        return
+    call = _call(state, fact.call_id)
+    if call.status != "unknown":
+        return
+    if fact.outcome == "retry":
+        _put_call(state, replace(call, status="requested"))
+    elif fact.outcome == "succeeded":
+        _put_call(state, replace(call, status="succeeded", result=fact.result))
+    else:
+        error = Cause(kind="reconciled_as_failed", message=NO_EFFECT)
+        _put_call(state, replace(call, status="failed", error=error))
+    _reconciled_pause(state, fact.call_id, event.time_ms)
+
+
+def is_lost_function(state: RunState, node: str) -> bool:
+    """Whether a function node waits for somebody to say what became of its call."""
+    found = state.nodes.get(node)
+    return (
+        found is not None
+        and (found.status, found.reason) == ("paused", "reconciliation_required")
+        and state.function_of(node) is not None
+    )
+
+
+def _reconciled_pause(state: RunState, call_id: str, now_ms: int) -> None:
+    """What waited for this call's outcome goes on, once no other call of it is unknown."""
+    invocation = state.invocations[invocation_of_call(call_id)]
+    unknown = any(call.status == "unknown" for call in invocation.calls.values())
+    if invocation.reason == "reconciliation_required" and not unknown:
+        goes_on(state)
+        unpause(state, invocation, now_ms)
+
+
+@on(facts.SubagentCalled)
+def _subagent_called(state: RunState, event: Envelope, fact: facts.SubagentCalled) -> None:
+    _put_call(
+        state,
+        Call(
+            id=fact.invocation,
+            name=fact.agent,
+            provider_id=fact.provider_id,
+            arguments=fact.input,
+            status="started",
+        ),
+    )
+    plan = state.plan.agents[fact.agent] if state.plan else None
+    recovery = Recovery(
+        invocation_id=fact.invocation,
+        parent_id=fact.parent,
+        limit=plan.recovery_limit if plan else 0,
+    )
+    state.invocations[fact.invocation] = Invocation(
+        id=fact.invocation,
+        recovery=recovery,
+        agent=fact.agent,
+        input=fact.input,
+        since_ms=event.time_ms,
+    )
+
+
+@on(facts.SubagentCompleted)
+def _subagent_completed(state: RunState, event: Envelope, fact: facts.SubagentCompleted) -> None:
+    _put_call(state, replace(_call(state, fact.invocation), status="succeeded", result=fact.output))
+
+
+@on(facts.SubagentFailed)
+def _subagent_failed(state: RunState, event: Envelope, fact: facts.SubagentFailed) -> None:
+    error = Cause(kind=fact.code, message=fact.message)
+    _put_call(state, replace(_call(state, fact.invocation), status="failed", error=error))
+    settle(state, fact.invocation, "failed")
