@@ -19,7 +19,8 @@ from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 
 MAX_RUNS = 1_000
-MAX_VALUES = 1_000
+MAX_VALUES_BYTES = 64 * 1024 * 1024
+"""Of their JSON; as objects they take a few times as much."""
 
 
 class Fold:
@@ -99,7 +100,8 @@ class RunCache:
         self._store = store
         self._lock = threading.Lock()
         self._folds: OrderedDict[str, Fold] = OrderedDict()
-        self._values: OrderedDict[str, Any] = OrderedDict()
+        self._values: OrderedDict[str, tuple[int, Any]] = OrderedDict()
+        self._values_bytes = 0
 
     def fold(self, run: str) -> Fold:
         """The fold of a run; a new one starts from nothing."""
@@ -124,10 +126,12 @@ class RunCache:
         with self._lock:
             if payload.digest in self._values:
                 self._values.move_to_end(payload.digest)
-                return self._values[payload.digest]
+                return self._values[payload.digest][1]
         value = msgspec.json.decode(self._store.payload(run, payload.digest))
         with self._lock:
-            self._values[payload.digest] = value
-            if len(self._values) > MAX_VALUES:
-                self._values.popitem(last=False)
+            if payload.digest not in self._values:
+                self._values[payload.digest] = (payload.size, value)
+                self._values_bytes += payload.size
+            while self._values_bytes > MAX_VALUES_BYTES:
+                self._values_bytes -= self._values.popitem(last=False)[1][0]
         return value

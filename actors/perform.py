@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
@@ -107,7 +108,7 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     if spec.effect == "write":
         result = _write(session, "tool", spec, effect.arguments, timeout_ms, key=effect.key)
     else:
-        result = within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
+        result = within(timeout_ms, partial(tool.call, deepcopy(effect.arguments), key=effect.key))
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
     return tool_outcome(effect, result, duration_ms, timeout_ms)
@@ -137,7 +138,9 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
         if result is None:
             return None
     else:
-        result = within(plan.timeout_ms, partial(call_function, function, effect.arguments))
+        result = within(
+            plan.timeout_ms, partial(call_function, function, deepcopy(effect.arguments))
+        )
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
     error = _error(result, duration_ms, plan.timeout_ms)

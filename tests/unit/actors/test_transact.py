@@ -426,3 +426,20 @@ def test_a_cancellation_that_fails_is_tried_again_by_itself() -> None:
     made.work()
 
     assert "cancelled" == made.state().status
+
+
+def test_a_function_that_changes_what_it_is_given_changes_nothing_for_others() -> None:
+    def greedy(one: dict[str, Any]) -> int:
+        one["n"] += 1
+        return int(one["n"])
+
+    def call(path: str, *arguments: str) -> FunctionPlan:
+        return replace(ONE.work, call=CodeRef(path=path, digest=""), arguments=arguments)  # type: ignore[type-var]
+
+    greedy_node = NodePlan(id="two", needs=("one",), work=call("steps:greedy", "one"))
+    after = NodePlan(id="three", needs=("one", "two"), work=call("steps:greedy", "one"))
+    made, _ = world(code={"steps:one": lambda: {"n": 1}, "steps:greedy": greedy})
+
+    state = made.run(plan_of(ONE, greedy_node, after))
+
+    assert (Payload.of(2), Payload.of(2)) == (state.nodes["two"].output, state.output)
