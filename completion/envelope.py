@@ -13,6 +13,8 @@ from mulligan.completion.verdict import Issue
 from mulligan.schemas.author_schema import resolved
 
 _KEYS = frozenset({"output", "assistant_message"})
+_ARGUMENTS = frozenset({"arguments", "parameters", "args", "input"})
+"""Beside `name` these make a tool call, even where the schema has a field of that name."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -58,6 +60,7 @@ def _flat(value: dict[str, Any], schema: CompiledSchema) -> Reading | None:
     if (
         others == value.keys()
         or others & _KEYS
+        or ("name" in value and others & _ARGUMENTS)
         or any(_wraps(value[key], schema) for key in others)
     ):
         return None

@@ -21,6 +21,30 @@ _GOES_ON_AS_JSON = re.compile(
 )
 
 
+_MEMBER_FOLLOWS = re.compile(
+    r"\s*[\]}]*\s*[,:]\s*(?:[\"'“”‘{\[]|-?\d|(?:true|false|null)\b|[\w$]+\s*[:=])"
+)
+_OTHER_QUOTE = re.compile(r"(?<!\\)(?:\\\\)*+([\"“”])")
+
+
+def mixed(piece: str) -> bool:
+    """
+    Whether a quote of another kind may be the end of this string: `“x", "b": "y”` is two strings
+    as likely as one. Quotes within are taken by turns; only one that closes nothing can be the end.
+    """
+    own, opened = _FAMILY.get(piece[0], piece[0]), False
+    for quote in _OTHER_QUOTE.finditer(piece, 1, len(piece) - 1):
+        if quote[1] in own:
+            continue
+        if not opened and _MEMBER_FOLLOWS.match(piece, quote.end()):
+            return True
+        opened = not opened
+    return False
+
+
+_FAMILY = {"“": "“”„‟", "”": "“”„‟", "„": "“”„‟", "‟": "“”„‟"}
+
+
 def may_open(text: str, at: int) -> bool:
     """Whether the quote at this place can open a quotation within a string."""
     after = text[at + 1 : at + 2]

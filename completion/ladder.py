@@ -11,7 +11,7 @@ import msgspec
 
 from mulligan.completion import unwrap
 from mulligan.completion.decode import Decoded, Unusable, decode
-from mulligan.completion.locate import Place, StillOpen, locate
+from mulligan.completion.locate import EXAMPLE_ONLY, LABELLED, Place, StillOpen, locate
 from mulligan.completion.mend import mend
 from mulligan.completion.scan import group_at
 from mulligan.completion.unwrap import BLANKS, Open
@@ -80,12 +80,23 @@ def _peel(text: str, names: frozenset[str], steps: list[Step]) -> str | Open | U
         inside = peel(text)
         if inside is None:
             continue
-        if name == "assignment" and unwrap.assigned(text) in names:
-            return Unusable("labelled_as_field", "the value is labelled as one field of the output")
         if isinstance(inside, str):
+            if (refusal := _labelled(text, name, names)) is not None:
+                return refusal
             steps.append(Step(name))
         return inside
     return None
+
+
+def _labelled(text: str, peel: str, names: frozenset[str]) -> Unusable | None:
+    """What the name on a wrapping says against its inside."""
+    if peel not in ("assignment", "tag"):
+        return None
+    label = unwrap.assigned(text) if peel == "assignment" else unwrap.tagged(text)
+    if label.lower() in unwrap.NOT_THE_ANSWER:
+        return EXAMPLE_ONLY
+    wraps_answers = peel == "tag" and label.lower() in unwrap.ANSWER_TAGS
+    return LABELLED if label in names and not wraps_answers else None
 
 
 def _inside(

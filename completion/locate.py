@@ -37,13 +37,14 @@ _TOO_DEEP = Unusable("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 _NONE = Unusable("no_candidate", "the text holds no JSON value")
 _SEVERAL = Unusable("several_candidates", "the text holds more than one value, and none is chosen")
 _FRAGMENT = Unusable("fragment", "the value is a piece of something larger")
-_EXAMPLE_ONLY = Unusable("labelled_as_example", "the only value is labelled as a draft or example")
+EXAMPLE_ONLY = Unusable("labelled_as_example", "the only value is labelled as a draft or example")
 _CALL_IN_PROSE = Unusable("call_in_prose", "the only value is the input of a call, written as text")
-_LABEL = Unusable("labelled_as_field", "the value is labelled as one field of the output")
+LABELLED = Unusable("labelled_as_field", "the value is labelled as one field of the output")
 
 _OPENER = re.compile(r"[{\[]")
-_MEMBER = re.compile(r"[\"'“”]\s*[:=]|^\s*[\w\"'“]+\s*:\s*[\"'\d]", re.MULTILINE)
-_LAST_LABEL = re.compile(r"([A-Za-z_$][\w$]*)[\"'*`]*\s*:?[=:]\s*\Z")
+_MEMBER = re.compile(r"[\"'“”]\s*[:=]|^[^\S\n]*+[\w\"'“]+\s*:\s*[\"'\d]", re.MULTILINE)
+_LAST_LABEL = re.compile(r"([A-Za-z_$][\w$]*)[\"'*`]*\]?\s*:?[=:]\s*\Z")
+_REASONING_ENDS = re.compile(rf"\s*</\s*(?:{REASONING})\s*>\s*\Z", re.IGNORECASE)
 _CALLS = re.compile(r"(?:[A-Za-z_$][\w.$]*)?\(\s*\Z")
 _LAST_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:[=\s][^<>]*)?>[\s`\w]*\Z")
 _KNOWN_TAG = re.compile(
@@ -53,9 +54,12 @@ _KNOWN_TAG = re.compile(
     re.IGNORECASE,
 )
 _SPECIAL = re.compile(r"<\|?(?:tool|function)[\w▁]*?(begin|end)\|?>|<\|(/?)tool_call\|>")
-_PARTIAL_TAG = re.compile(r"◁[/\w]*\Z|<[/|]?[A-Za-z_▁|][\w▁|=:.-]*\Z|</?\Z|<\|\Z")
+_PARTIAL_TAG = re.compile(
+    r"◁[/\w]*\Z|<[/|]?[A-Za-z_▁|][\w▁|=:.-]*(?:\s+[\w:-]+=[\"']?[\w.:-]*[\"']?|\s+\w+)?\Z|</?\Z|<\|\Z"
+)
 _LAST_MARK = re.compile(
     r"\[[A-Z][A-Z_]+\]\Z|<\|(?!\w*(?:end|eot|eom|eos|stop|return|call)\w*\|>)\w+\|>\Z"
+    r"|<\|(?:channel|start|constrain)\|>\s*\w*\Z"
 )
 _WHOLE_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ANNOUNCING = (":", "=", "(", ",", "{", "[")
@@ -63,6 +67,14 @@ _ONE_WORD = re.compile(
     r"(?:(?:const|let|var|export|return|await|print)\s+)?[A-Za-z_$][\w$]*(?:[.-][\w$]+)*"
 )
 _PART_OF_NUMBER = re.compile(r"[-+]|-?\d+(?:\.|(?:\.\d+)?[eE][+-]?)")
+_GOES_ON = re.compile(r"\s*(?:[,:=\"'“\[]|\.\w)|[^\S\n]*(?:[(+|&?*]|(?:if|for)\b.*\b(?:else|in)\b)")
+"""Text behind a value that makes it a part of code or of a larger value; the last on its line."""
+
+_GOES_BEFORE = re.compile(
+    r"(?:[!=<>]=|&&|\|\||=>|\blambda\b[^\n]*:|^\s*:|<!--|(?<!:)//[^\n]*|^\s*/\*[^\n]*)\s*\Z"
+)
+"""Code before a value that makes it an operand, or a comment."""
+
 _ACTION = re.compile(r"^\s*\**action(?:[ _]?input)?\**\s*(?::|\n|\Z)", re.IGNORECASE | re.MULTILINE)
 _VOID = frozenset({"br", "hr", "p", "b", "i", "em", "strong", "s"})
 
@@ -159,7 +171,7 @@ def _with_surroundings(
         indented = re.search(r"\n\s+[}\]]\Z", text[group.start : group.end])
         if head.strip(BLANKS) or indented or re.match(r"\s*(?:[^\s`;<]|<[^|/])", tail):
             return _FRAGMENT
-    if (verdict := _head_and_tail(head.rstrip(BLANKS), tail.lstrip(BLANKS), names)) is not None:
+    if (verdict := _head_and_tail(head.rstrip(BLANKS), _closed_up(tail), names)) is not None:
         return verdict
     return Place(text[group.start : group.end], group.rebased(), tuple(steps))
 
@@ -174,27 +186,35 @@ def _without(text: str, start: int, end: int, cuts: list[tuple[int, int]]) -> st
     return "()".join([*pieces, text[start:end]])
 
 
+def _closed_up(tail: str) -> str:
+    """The text without blanks before it, but for a newline if it begins on a line of its own."""
+    bare = tail.lstrip(BLANKS)
+    return "\n" + bare if bare and "\n" in tail[: len(tail) - len(bare)] else bare
+
+
 def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusable | None:
     """What the surroundings say against the candidate."""
     while (opening := _CALLS.search(head, max(0, len(head) - NEAR))) is not None:
         head = head[: opening.start()].rstrip(BLANKS)
-        if not tail.startswith(")"):
-            return _FRAGMENT if tail else Open("call")
-        tail = tail[1:].lstrip(BLANKS)
+        if not tail.lstrip().startswith(")"):
+            return _FRAGMENT if tail.strip() else Open("call")
+        tail = _closed_up(tail.lstrip()[1:])
     near = head[-NEAR:]
     label = _LAST_LABEL.search(near)
     if label and (label[1] in names or near[: label.start()].rstrip(BLANKS).endswith("(")):
-        return _LABEL
+        return LABELLED
     if (quote := head[-1:]) and quote in "\"'":
-        if not tail.startswith(quote):
-            return _FRAGMENT if tail else Open("string")
-        head, tail = head[:-1], tail[1:].lstrip(BLANKS)
+        if not tail.lstrip().startswith(quote):
+            return _FRAGMENT if tail.strip() else Open("string")
+        head, tail = head[:-1], _closed_up(tail.lstrip()[1:])
     if _unclosed_tag(head, tail) or _PARTIAL_TAG.search(tail, max(0, len(tail) - NEAR)):
         return Open("tag")
+    if not head and _REASONING_ENDS.match(tail):
+        return Open("reasoning block")
     if tail.endswith(_ANNOUNCING):
         return Open("sentence")
     if EXAMPLE.search(near):
-        return _EXAMPLE_ONLY
+        return EXAMPLE_ONLY
     if _ACTION.search(near):
         return _CALL_IN_PROSE
     return _FRAGMENT if _is_fragment(head, tail) else None
@@ -203,7 +223,7 @@ def _head_and_tail(head: str, tail: str, names: frozenset[str]) -> Open | Unusab
 def _is_fragment(head: str, tail: str) -> bool:
     if head.count('"') % 2 or head.endswith((",", "{", "[")) or re.search(r"[}\]]", head + tail):
         return True
-    if re.match(r"[,:=\"'“\[(+|&?*]|\.\w", tail):
+    if _GOES_ON.match(tail) or _GOES_BEFORE.search(head):
         return True
     if _MEMBER.search(head) or _MEMBER.search(tail):
         return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from mulligan.completion.bounded import MAX_MEND_BYTES, repaired
 from mulligan.completion.conserve import conserves
 from mulligan.completion.decode import MAX_DEPTH, Unusable, decode
-from mulligan.completion.inner_quotes import rejoined
+from mulligan.completion.inner_quotes import mixed, rejoined
 from mulligan.completion.respell import ambiguous_escapes, respell
 from mulligan.completion.scan import MAX_TOKENS, Group
 from mulligan.completion.verdict import Step
@@ -39,6 +40,7 @@ _OVERSIZE = Unusable(
 _TOO_DEEP = Unusable("too_deep", f"nested deeper than {MAX_DEPTH} levels")
 _UNBALANCED = Unusable("unbalanced", "a closing bracket does not fit the one that was opened")
 _ESCAPES = Unusable("ambiguous_escape", "backslashes stand for themselves and for escapes")
+_QUOTES = Unusable("mixed_quotes", "a string begins with one kind of quote and may end in another")
 _NOT_CONSERVED = Unusable("malformed", "no reading keeps all that the text says and adds nothing")
 
 _PYTHON = re.compile(r"'|\b(?:True|False|None)\b|\(")
@@ -56,6 +58,8 @@ def mend(text: str, group: Group) -> Mended | Unusable:
         return _UNBALANCED
     if "\\" in text and ambiguous_escapes(text):
         return _ESCAPES
+    if any(map(mixed, _strings(text, group))):
+        return _QUOTES
     if (spelled := _respelled(text, group)) is not None:
         return spelled
     for reader in (_python, _json_repair):
@@ -86,6 +90,10 @@ def _python(text: str, group: Group) -> Mended | None:
         return Mended(ast.literal_eval(text), Step("python_literal"))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
+
+
+def _strings(text: str, group: Group) -> Iterator[str]:
+    return (text[token.start : token.end] for token in group.tokens if token.kind == "string")
 
 
 def _outside_strings(text: str, group: Group) -> str:

@@ -43,14 +43,25 @@ _REASONING_BLOCKS = tuple(
     )
 )  # fmt: skip
 
+NOT_THE_ANSWER = frozenset(
+    {"example", "examples", "draft", "sample", "input", "observation", "tool_response", "schema"}
+)
+"""Tags and names that say that what they hold is not meant as the answer."""
+
+ANSWER_TAGS = frozenset({"answer", "output", "result", "response", "json", "final_answer"})
+"""Tags around a whole answer, even where a field of it has the same name."""
+
 NEAR = 200
 """So many characters before and after a value are its near surroundings."""
 
 _VALUE_BEGINS = re.compile(r"[{\[\"'`]")
 _FENCE = re.compile(r"(?P<mark>```+|~~~+)[ \t]*(?P<language>[\w+#.-]*)[ \t]*(?:\r?\n)?")
 EXAMPLE = re.compile(
-    r"\b(?:examples?|e\.g\.|for instance|samples?|drafts?|placeholders?|template|attempt"
-    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*[:\n`]*\s*[\w`]*\s*\Z",
+    r"\b(?:(?:examples?|for instance|samples?|drafts?|placeholders?|template|attempt"
+    r"|looks? like(?: this)?|instead of|incorrect|wrong|invalid)\b[^\n.!?]*"
+    r"|(?:e\.g\.|something like|such as|call (?:it|\w+) with|do(?: not|n't) use|not(?: this)?"
+    r"|observation|expected (?:format|schema)|(?:format|schema) would be),?)"
+    r"[:\n`]*\s*[\w`]*\s*\Z",
     re.IGNORECASE,
 )
 """A text whose end says that what follows is not meant as the answer."""
@@ -62,7 +73,10 @@ CODE = re.compile(
 )
 """What may stand between the begin of a fence and the value in it."""
 
-_TAG = re.compile(r"<(?P<name>[A-Za-z_][\w.:-]*)(?:[=\s][^<>]*)?>|\[(?P<caps>[A-Z][A-Z_]+)\]")
+_TAG = re.compile(
+    r"<(?P<name>[A-Za-z_][\w.:-]*)(?:[=\s](?P<attributes>[^<>]*))?>|\[(?P<caps>[A-Z][A-Z_]+)\]"
+)
+_PARAMETER_NAME = re.compile(r"(?:name\s*=)?\s*[\"']?([\w$-]+)[\"']?\s*")
 _VOID = frozenset({"br", "hr", "p", "s"})
 _ASSIGNMENT = re.compile(
     r"(?:(?:const|let|var|final|auto|export|return|set)\s+)?(?P<name>[A-Za-z_$][\w$.]*)"
@@ -151,6 +165,15 @@ def tag(text: str) -> Peeled:
     if re.search(r"[{}\[\]<>\"]", re.sub(r"<\|[\w▁/]+\|>|</?s>", "", behind)):
         return None
     return bare[begun.end() : ends[-1].start()]
+
+
+def tagged(text: str) -> str:
+    """The name that a tag gives to what it holds: its own, or the parameter's."""
+    begun = _TAG.match(text.strip(BLANKS))
+    if begun is None or begun["name"] is None:
+        return ""
+    named = _PARAMETER_NAME.fullmatch(begun["attributes"] or "")
+    return named[1] if named and begun["name"].lower() == "parameter" else str(begun["name"])
 
 
 def assignment(text: str) -> Peeled:

@@ -78,6 +78,8 @@ HOSTILE = {
     },
     **{f"{unit!r} before": repeated(unit, 60_000) + ' {"a": [1]}' for unit in UNITS[::2]},
     **{f"{unit!r} behind": '{"a": [1],} ' + repeated(unit, 60_000) for unit in UNITS[1::2]},
+    **{f"{unit!r} after x": '{"a": [1],} x' + repeated(unit, 60_000) for unit in UNITS[::2]},
+    **{f"{unit!r} after a call": 'f({"a": [1]})' + repeated(unit, 60_000) for unit in UNITS[1::2]},
     "digits": '{"a": [' + "9" * 1_000_000 + "]}",
     "digits of a fraction": '{"a": [0.' + "9" * 1_000_000 + "]}",
     "digits of an exponent": '{"a": [1e' + "9" * 60_000 + "]}",
