@@ -33,6 +33,10 @@ from mulligan.completion.verdict import (
 
 _NULL_AS_TEXT = re.compile(r"[\"'“`\\](?:null|None|nil|undefined)[\"'”`\\]")
 
+_NULL_ENDS = tuple(
+    word + quote for word in ("null", "None", "nil", "undefined") for quote in "\"'”`\\"
+)
+
 Mode = Literal["tool", "prompt"]
 
 
@@ -181,8 +185,8 @@ def _may_hold_whole_numbers(text: str, schema: CompiledSchema) -> bool:
 
 
 def _may_hold_null_as_text(text: str) -> bool:
-    words = ("null", "None", "nil", "undefined")
-    return any(word in text for word in words) and _NULL_AS_TEXT.search(text) is not None
+    # Searching for plain words is many times as fast as the pattern, which seldom has to be asked.
+    return any(end in text for end in _NULL_ENDS) and _NULL_AS_TEXT.search(text) is not None
 
 
 def _invalid(reason: Unusable, steps: tuple[Step, ...]) -> InvalidJson:
