@@ -112,6 +112,11 @@ class RedisListBroker(dramatiq.Broker):
             raise QueueNotFound(queue_name)
         return _ListConsumer(self, self._inlet, queue_name, prefetch, timeout)
 
+    @property
+    def read_queues(self) -> set[str]:
+        """The queues that this process reads now."""
+        return self._inlet.queues
+
     def put_back(self, messages: Sequence[Message[object]]) -> None:
         """Return messages unworked to the head of their queues, in order."""
         with _AsBrokerErrors(), self._client.pipeline(transaction=False) as pipe:

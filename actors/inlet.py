@@ -78,6 +78,12 @@ class Inlet:
                 self._queues = [*self._queues, queue]
         self._end_read()
 
+    @property
+    def queues(self) -> set[str]:
+        """The queues that are read."""
+        with self._lock:
+            return set(self._queues)
+
     def close(self, queue: str) -> None:
         """Read `queue` no longer; the connection goes with the last one."""
         with self._lock:

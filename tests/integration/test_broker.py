@@ -170,11 +170,20 @@ def test_urgent_messages_overtake_across_queues(broker: RedisListBroker, work: A
 
     later = actor(broker, note, actor_name="later", queue_name="x", priority=1)
     normal = actor(broker, note, actor_name="normal", queue_name="y")
+    begun, sent = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        assert sent.wait(10)
+
+    actor(broker, hold, queue_name="z").send()
+    work(threads=1)
+    until(lambda: begun.is_set() and broker.read_queues == {"x", "y", "z"})
+
     later.send("later")
     normal.send("normal")
     normal.send_with_options(args=("urgent",), priority=-1)
-
-    work(threads=1)
+    sent.set()
     until(lambda: len(seen) == 3)
 
     assert seen == ["urgent", "normal", "later"]
