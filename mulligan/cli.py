@@ -17,6 +17,7 @@ from mulligan.errors import EnvironmentUnfit, MulliganError
 
 _COMMANDS = {
     "cancel": "cancel a run",
+    "chat": "a run as a conversation",
     "check-output": "judge a model's output, without a model or Redis",
     "demo": "a run whose model misbehaves and whose worker is killed, shown live",
     "doctor": "check server, queue and workers, and say what to do",

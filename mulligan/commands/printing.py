@@ -44,3 +44,14 @@ def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     for row in (header, *rows):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
+
+
+def legible(text: str) -> str:
+    """
+    A text that others wrote, for a terminal: line ends and tabs stay, every other control character
+    is shown as an escape, so that no model or tool can move the cursor or hide what it said.
+    """
+    return "".join(
+        one if one in "\n\t" or one.isprintable() else one.encode("unicode_escape").decode()
+        for one in text
+    )

@@ -27,11 +27,13 @@ from mulligan.commands.tail import Gap
 from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
+from mulligan.projections.chat import Chat
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "chat": Chat,
     "check-output": Checked,
     "doctor": Diagnosis,
     "down": Down,

@@ -14,8 +14,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from mulligan.commands.published import published_text
 from mulligan.events.facts import ModelRequested
 from mulligan.events.payload import canonical, digest_of
 from mulligan.projections.history import problems
@@ -79,6 +81,26 @@ def test_for_programs_the_whole_run_is_one_line_of_json(desk: Any) -> None:
     assert shown["status"] == "completed"
     assert shown["output"] == "green tea black tea"
     assert shown["nodes"]["part[1]"]["status"] == "completed"
+
+
+def test_the_chat_of_a_run_is_what_its_models_were_told_and_said(desk: Any) -> None:
+    desk.mulligan("run", "research.yaml", *INPUT, "--run-id", "one")
+
+    chat = json.loads(desk.mulligan("chat", "one", "--json").stdout)
+
+    jsonschema.validate(chat, json.loads(published_text("chat")))
+    prompts = [entry["text"] for entry in chat["entries"] if entry["kind"] == "prompt"]
+    told = {str(m.get("content")) for one in desk.model.requests for m in one.body["messages"]}
+    assert prompts
+    assert set(prompts) <= told, "word for word what was sent"
+    calls = [entry["call"] for entry in chat["entries"] if entry["kind"] == "call"]
+    assert ("search", "succeeded") in {(call["name"], call["status"]) for call in calls}
+    assert chat["entries"][-1]["text"] == "green tea black tea"
+
+    shown = desk.mulligan("chat", "one")
+    assert shown.returncode == 0, shown.stderr
+    assert "search(" in shown.stdout
+    assert shown.stdout.rstrip().endswith("green tea black tea")
 
 
 def test_the_same_run_id_and_input_is_the_same_run(desk: Any) -> None:
