@@ -61,6 +61,9 @@ class WorkingRuntime(Protocol):
     roster: Roster
     draining: bool
 
+    def send(self, task: str) -> None:
+        """Wake whoever works `task`."""
+
 
 RuntimeFactory = Callable[[Settings, str | None], WorkingRuntime]
 """Makes the runtime of a process from settings and the `APP` of the command line."""
@@ -100,7 +103,7 @@ def working(
         worker_timeout=IDLE_WAKE_MS,
         worker_threads=threads,
     )
-    reconciler = Reconciler(runtime.store, runtime.hints.send, lambda: queue_length(runtime.broker))
+    reconciler = Reconciler(runtime.store, runtime.send, lambda: queue_length(runtime.broker))
     rounds = Rounds(runtime.store, runtime.roster)
     runtime.leases.start()
     worker.start()

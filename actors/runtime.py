@@ -10,11 +10,13 @@ from mulligan.actors.cache import RunCache
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.priorities import RunPriorities
 from mulligan.actors.roster import Roster
 from mulligan.actors.session import work
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
 from mulligan.events.store import EventStore
+from mulligan.events.tasks import parse_task
 from mulligan.providers.port import Provider
 
 
@@ -45,12 +47,14 @@ class Runtime:
         self.writes: Writes = WriteProcesses(leases, app)
         self.draining = False
         self.hints = Hints(broker)
+        self._priorities = RunPriorities(store)
         for name in ACTORS.values():
             self._declare(name)
 
     def send(self, task: str) -> None:
-        """Wake whoever works `task`."""
-        self.hints.send(task)
+        """Wake whoever works `task`, by its run's priority; for the one thread that sweeps."""
+        run, _, _ = parse_task(task)
+        self.hints.send(task, self._priorities.of(run))
 
     def close(self) -> None:
         """Let go of connections and threads."""

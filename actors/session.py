@@ -181,7 +181,7 @@ class Session:
         except (AppendRefused, RunUnknown) as refused:
             _log.warning("not_released", reason=type(refused).__name__)
         else:
-            self.runtime.hints.send_all(append.moves)
+            self.runtime.hints.send_all(append.moves, state.priority)
 
 
 def _named(error: Exception) -> str:

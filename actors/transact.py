@@ -98,7 +98,7 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
         else:
             fold.take(appended)
             session.previous_op = append.op
-            runtime.hints.send_all(decision.moves)
+            runtime.hints.send_all(decision.moves, state.priority)
             reach("append.after")
             if missing is not None:
                 raise missing
@@ -180,4 +180,4 @@ def _hand_in(session: Session, outcome: Outcome | None, *, taken: bool) -> None:
     except (AppendRefused, RunUnknown) as refused:
         _log.info("late_receipt_ignored", run=session.run, reason=type(refused).__name__)
         return
-    session.runtime.hints.send_all(late.moves)
+    session.runtime.hints.send_all(late.moves, state.priority)

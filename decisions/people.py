@@ -14,6 +14,7 @@ from mulligan.events.facts import (
     Fact,
     NodeCompleted,
     NodeFailed,
+    Priority,
     RunCancelRequested,
     RunRequested,
     RunResumed,
@@ -36,6 +37,7 @@ def request(
     input: Any,  # noqa: A002 - the field's name
     *,
     tags: tuple[str, ...] = (),
+    priority: Priority = 0,
     delay_ms: int = 0,
     origin_window: str | None = None,
     correlation: str | None = None,
@@ -52,6 +54,7 @@ def request(
         input=Payload.of(input),
         tags=tags,
         origin_window=origin_window,
+        priority=priority,
     )
     return Append(
         run=run,

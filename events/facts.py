@@ -44,6 +44,8 @@ RetryReason = Literal[
 ToolOutcome = Literal["not_started", "succeeded", "failed", "unknown"]
 EffectClass = Literal["read", "idempotent", "write"]
 OutputMode = Literal["native", "tool", "prompt"]
+Priority = Literal[-1, 0, 1]
+"""Of a run's wake-ups in the queue: the smaller goes first."""
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -100,6 +102,7 @@ class RunRequested(Fact, frozen=True, kw_only=True):
     input: Payload
     tags: tuple[str, ...] = ()
     origin_window: str | None = None
+    priority: Priority = 0
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):

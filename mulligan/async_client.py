@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from mulligan.client import Client, Flow, Outcome, output_of
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Priority
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
@@ -72,6 +73,7 @@ class AsyncClient:
         *,
         run_id: str | None = None,
         tags: tuple[str, ...] = (),
+        priority: Priority = 0,
         delay_ms: int = 0,
         model: str | None = None,
     ) -> str:
@@ -83,6 +85,7 @@ class AsyncClient:
                 input,
                 run_id=run_id,
                 tags=tags,
+                priority=priority,
                 delay_ms=delay_ms,
                 model=model,
             )

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -20,6 +20,7 @@ from mulligan.decisions import people
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Priority
 from mulligan.events.payload import Payload
 from mulligan.events.prepared import is_run_id
 from mulligan.events.redis_store import RedisEventStore
@@ -85,16 +86,19 @@ class Client:
         *,
         run_id: str | None = None,
         tags: tuple[str, ...] = (),
+        priority: Priority = 0,
         delay_ms: int = 0,
         model: str | None = None,
     ) -> str:
         """
         Ask for a run and return its id. With a `run_id` of your own, asking again with the same
         workflow and input is the same run, so that a producer may repeat a call it got no answer
-        to.
+        to. Where workers have more to do than they can, all of a run of `priority` -1 goes before
+        what has 0, and that before 1.
 
         Raises:
-            WorkflowInvalid, InvalidInput: the workflow, the input or the id can't be used.
+            WorkflowInvalid, InvalidInput: the workflow, the input, the id or the priority can't be
+                used.
             RunExists: the id is taken by a run with another input.
         """
         plan = self.plan(workflow, model=model)
@@ -104,8 +108,13 @@ class Client:
                 f"{run_id[:80]!r} can't be a run's id: use up to 200 characters, "
                 "none of them a blank, '/', '|', '{' or '}'"
             )
+        if priority not in get_args(Priority):
+            raise InvalidInput(f"priority {priority!r} is none: use -1 (first), 0 or 1 (last)")
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
-        self._append(people.request(run, _op(), plan, input, tags=tags, delay_ms=delay_ms))
+        append = people.request(
+            run, _op(), plan, input, tags=tags, priority=priority, delay_ms=delay_ms
+        )
+        self._append(append, priority)
         return run
 
     def plan(self, workflow: Flow, *, model: str | None = None) -> Plan:
@@ -230,9 +239,10 @@ class Client:
 
     def cancel(self, run: str, reason: str = "") -> bool:
         """Cancel a run; False: it had ended, or was asked to before."""
-        append = people.cancel(self.status(run), _op(), reason)
+        state = self.status(run)
+        append = people.cancel(state, _op(), reason)
         if append is not None:
-            self._append(append)
+            self._append(append, state.priority)
         return append is not None
 
     def resume(self, run: str, node: str | None = None) -> None:
@@ -242,7 +252,7 @@ class Client:
         Raises:
             InvalidInput: nothing that a resume could help is paused there.
         """
-        self._decide(lambda: people.resume(self.status(run), _op(), node))
+        self._decide(run, lambda state: people.resume(state, _op(), node))
 
     def redrive(self, run: str) -> None:
         """
@@ -252,7 +262,7 @@ class Client:
         Raises:
             InvalidInput: nothing is parked there.
         """
-        self._decide(lambda: people.redrive(self.status(run), _op()))
+        self._decide(run, lambda state: people.redrive(state, _op()))
 
     def reconcile(
         self, run: str, call_id: str, outcome: Outcome, *, by: str = "operator", result: Any = None
@@ -266,22 +276,22 @@ class Client:
             InvalidInput: there is no such call, or its outcome is known.
         """
         self._decide(
-            lambda: people.reconcile(
-                self.status(run), _op(), call_id, outcome, by=by, result=result
-            )
+            run,
+            lambda state: people.reconcile(state, _op(), call_id, outcome, by=by, result=result),
         )
 
-    def _decide(self, decide: Callable[[], Append]) -> None:
+    def _decide(self, run: str, decide: Callable[[RunState], Append]) -> None:
         """A decision on what was seen; seen again, if the run moved on in between."""
         while True:
+            state = self.status(run)
             try:
-                return self._append(decide())
+                return self._append(decide(state), state.priority)
             except VersionConflict:
                 continue
 
-    def _append(self, append: Append) -> None:
+    def _append(self, append: Append, priority: Priority) -> None:
         self.store.append(append)
-        self.hints.send_all(append.moves)
+        self.hints.send_all(append.moves, priority)
 
 
 def check_input(plan: Plan, given: Any) -> None:

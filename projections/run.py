@@ -51,6 +51,7 @@ def _requested(state: RunState, event: Envelope, fact: facts.RunRequested) -> No
     state.workflow = fact.workflow
     state.input = fact.input
     state.tags = fact.tags
+    state.priority = fact.priority
     state.correlation = event.correlation
     state.requested_ms = event.time_ms
     state.nodes = {node.id: Node(id=node.id) for node in plan.nodes}

@@ -18,6 +18,7 @@ from mulligan.events.facts import (
     OutputIssue,
     OutputMode,
     PauseReason,
+    Priority,
     RetryReason,
 )
 from mulligan.events.ids import node_of_invocation, template_of
@@ -192,6 +193,7 @@ class RunState(msgspec.Struct, kw_only=True):
     plan: Plan | None = None
     input: Payload | None = None
     tags: tuple[str, ...] = ()
+    priority: Priority = 0
     correlation: str | None = None
     nodes: dict[str, Node] = {}
     invocations: dict[str, Invocation] = {}

@@ -25,6 +25,7 @@ from mulligan.decisions import people
 from mulligan.decisions.decision import AskModel, Effect, RunTool
 from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
+from mulligan.events.facts import Priority
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore
 from mulligan.projections.run import fold
@@ -121,7 +122,7 @@ class _Direct(Hints):
     def __init__(self, world: InMemory) -> None:
         self._world = world
 
-    def send(self, task: str) -> None:
+    def send(self, task: str, priority: Priority = 0) -> None:
         self._world.wake(task)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import json_option, show_json
+from mulligan.events.facts import Priority
 
 
 class Enqueued(msgspec.Struct, kw_only=True):
@@ -28,6 +29,13 @@ class Enqueued(msgspec.Struct, kw_only=True):
 @click.option(
     "--delay", "delay_s", type=click.FloatRange(min=0), default=0, help="Seconds until it begins."
 )
+@click.option(
+    "--priority",
+    type=click.Choice(["-1", "0", "1"]),
+    default="0",
+    show_default=True,
+    help="-1 goes first where much waits, 1 last.",
+)
 @json_option
 def enqueue(
     workflow: str,
@@ -36,6 +44,7 @@ def enqueue(
     run_id: str | None,
     tags: tuple[str, ...],
     delay_s: float,
+    priority: str,
     as_json: bool,
 ) -> None:
     """Ask for a run of WORKFLOW: a file, module:attribute, or the name of a shipped one."""
@@ -46,6 +55,7 @@ def enqueue(
             value,
             run_id=run_id,
             tags=tags,
+            priority=msgspec.convert(int(priority), Priority),
             delay_ms=int(delay_s * 1_000),
             model=model,
         )

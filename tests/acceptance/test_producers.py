@@ -15,8 +15,9 @@ import pytest
 from mulligan import AsyncClient, Client
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import working
-from mulligan.errors import RunExists, RunFailed, RunUnknown, WaitTimedOut
-from mulligan.events.facts import RunRequested
+from mulligan.actors.reconciler import Reconciler
+from mulligan.errors import InvalidInput, RunExists, RunFailed, RunUnknown, WaitTimedOut
+from mulligan.events.facts import RunRequested, RunStarted
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
 
@@ -159,3 +160,37 @@ def test_a_producer_that_dies_before_the_reply_and_asks_again_has_one_run(
         assert len(asked) == 1
         assert [run for run, _ in client.store.runs()] == ["order-7"]
     assert (tmp_path / "calls").read_text() == "call\n"
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["sent by the producer", "found by a sweep"])
+def test_a_run_of_a_higher_priority_goes_first_where_much_waits(
+    settings: Settings, flow: str, lost: bool
+) -> None:
+    """All wait before a worker of one thread comes, the unimportant ones the longest."""
+    runs = {f"late{n}": 1 for n in range(4)} | {f"usual{n}": 0 for n in range(20)} | {"first": -1}
+    runtime = assemble(settings)
+    with Client(settings) as client:
+        for run, priority in runs.items():
+            client.enqueue(flow, "tea", run_id=run, priority=priority)
+        if lost:
+            runtime.broker.flush_all()
+            Reconciler(runtime.store, runtime.send, lambda: 0).sweep_once()
+        with working(runtime, threads=1, drain_s=2):
+            order = sorted(runs, key=lambda run: _started_ms(client, run))
+    runtime.close()
+
+    assert order[0] == "first"
+    assert set(order[-4:]) == {run for run, priority in runs.items() if priority == 1}
+
+
+def _started_ms(client: Client, run: str) -> int:
+    client.wait(run, timeout_s=60)
+    return next(one.time_ms for one in client.events(run) if isinstance(one.data, RunStarted))
+
+
+def test_a_priority_that_there_is_not_is_refused(settings: Settings, flow: str) -> None:
+    with Client(settings) as client:
+        with pytest.raises(InvalidInput, match="use -1"):
+            client.enqueue(flow, "tea", priority=2)  # type: ignore[arg-type]
+
+        assert list(client.store.runs()) == []
