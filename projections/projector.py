@@ -72,19 +72,22 @@ class Projector:
 
     def catch_up(self, wait_ms: int = 0) -> int:
         """
-        Take in what is new and return how many feed entries that was. With `wait_ms`, wait so long
-        for something to come, a partition after another. What fell behind a trim is rebuilt.
+        Take in what is new and return how many feed entries that was, for the projection that
+        lacked most of each partition. With `wait_ms`, wait so long for something to come, a
+        partition after another. What fell behind a trim is rebuilt.
         """
         count = 0
         partitions = self._store.partitions()
         present = self._rounds % SAY_EVERY_ROUNDS == 0
         self._rounds += 1
         for partition in range(partitions):
+            taken = []
             for rows in STORED:
                 wait = wait_ms // partitions if rows is STORED[0] else 0
                 if present:
                     self._say_present(rows, partition)
-                count += self._caught_up(rows, partition, wait)
+                taken.append(self._caught_up(rows, partition, wait))
+            count += max(taken)
         return count
 
     def rebuild(self, rows: Rows, partition: int) -> bool:

