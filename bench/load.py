@@ -1,5 +1,5 @@
 """
-What many runs and many workers cost: `make soak`, or `python bench/load.py [PART …]`.
+What many runs and many workers cost: `make soak`, or `python bench/load.py [PART …] [--size RUNS]`.
 
 Each part starts a private Valkey with an append-only file, works on it, checks that nothing was
 lost or done twice, and prints one line. Absolute times depend on the machine and on what else runs
@@ -8,197 +8,114 @@ there; counts and ratios are what they are for. It exits with 1 if a check faile
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
+import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 from signal import SIGKILL
 from typing import Any
 
+from load_scale import due, stored, tail
+from load_world import HERE, Load, load, say
+
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import working
-from mulligan.client import Client
-from mulligan.errors import AppendRefused, StoreUnavailable
+from mulligan.errors import AppendRefused
 from mulligan.events import facts
 from mulligan.events.store import Append, Appended
-from mulligan.projections.history import problems
-from mulligan.projections.projector import STORED, Projector
-from mulligan.schemas.plan import Plan
-from mulligan.settings import Settings
-from mulligan.testing.server import ValkeyServer
-from mulligan.testing.worker import WorkerProcess
 
-RUNS, PARTS = 1_000, 8
+PARTS = 8
 PROCESSES = 4
 KILLS = 8
 HOT_NODES = 500
 HOPS = 200
-BOUND_S = 600.0
-HERE = Path(__file__).parent
-
-FLOW = """
-name: load
-nodes:
-  - {id: split, kind: function, call: "load_steps:split"}
-  - {id: part, kind: function, call: "load_steps:part", needs: [split], for_each: split.items}
-  - {id: join, kind: function, call: "load_steps:join", needs: [part]}
-"""
-ONE = """
-name: one
-nodes:
-  - {id: split, kind: function, call: "load_steps:split"}
-"""
 
 
-class Load:
-    """A server, a client of it, and the calls that functions have made."""
-
-    def __init__(self, server: ValkeyServer, folder: Path) -> None:
-        self.server = server
-        self.calls_in = folder / "calls"
-        self.calls_in.mkdir()
-        os.environ["LOAD_CALLS"] = str(self.calls_in)
-        self.settings = Settings(redis_url=server.url)
-        self.client = Client(self.settings)
-        self.flow, self.one = (self._plan(folder, text) for text in (FLOW, ONE))
-
-    def _plan(self, folder: Path, text: str) -> Plan:
-        (folder / "flow.yaml").write_text(text)
-        return self.client.plan(str(folder / "flow.yaml"))
-
-    def ask(self, plan: Plan, runs: int, items: int, name: str = "run") -> list[str]:
-        return [
-            self.client.enqueue(plan, {"items": items}, run_id=f"{name}{number}")
-            for number in range(runs)
-        ]
-
-    def workers(self, **more: Any) -> WorkerProcess:
-        return WorkerProcess(
-            self.server.url,
-            threads=8,
-            folder=HERE,
-            environment={
-                "LOAD_CALLS": str(self.calls_in),
-                "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
-                "MULLIGAN_LOG_LEVEL": "info",
-            },
-            **more,
-        )
-
-    def until_all_ended(self, meanwhile: Callable[[], None] = lambda: None) -> float:
-        """The seconds that took."""
-        began_s = time.monotonic()
-        while self._going():
-            if time.monotonic() - began_s > BOUND_S:
-                sys.exit(f"not all runs have ended after {BOUND_S} s")
-            meanwhile()
-            time.sleep(0.2)
-        return time.monotonic() - began_s
-
-    def _going(self) -> bool:
-        try:
-            return any(row.phase != "closed" for _, row in self.client.store.runs())
-        except StoreUnavailable:
-            return True
-
-    def calls(self) -> Counter[str]:
-        lines = (file.read_text().splitlines() for file in self.calls_in.iterdir())
-        return Counter(line for part in lines for line in part)
-
-    def wrong(self) -> list[str]:
-        """What the histories and the rebuilt rows show that should not be."""
-        store = self.client.store
-        found = [
-            f"{run}: {problem}" for run, _ in store.runs() for problem in problems(store.read(run))
-        ]
-        Projector(store).catch_up()
-        for rows in STORED:
-            live = store.rows(rows.name, 0)
-            Projector(store).rebuild(rows, 0)
-            if store.rows(rows.name, 0) != live:
-                found.append(f"the rebuilt rows of {rows.name} differ from the live ones")
-        return found
-
-
-@contextmanager
-def load() -> Iterator[Load]:
-    """A fresh one."""
-    with (
-        ValkeyServer(appendonly="yes", appendfsync="everysec") as server,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        made = Load(server, Path(folder))
-        try:
-            yield made
-        finally:
-            made.client.close()
-
-
-def say(name: str, wrong: list[str], **figures: object) -> bool:
-    """Print a part's line; whether all was well."""
-    told = "  ".join(f"{key}={value}" for key, value in figures.items())
-    print(f"{name:<10} {'ok ' if not wrong else 'BAD'} {told}", flush=True)
-    for one in wrong[:5]:
-        print(f"           {one}", flush=True)
-    return not wrong
-
-
-def many() -> bool:
-    """1,000 runs of ten nodes over four processes: all end, each function is called once."""
+def many(size: int) -> bool:
+    """Runs of ten nodes over four processes: all end, each function is called once."""
     with load() as world, world.workers(processes=PROCESSES) as workers:
         workers.until_working(PROCESSES)
         began_s = time.monotonic()
-        world.ask(world.flow, RUNS, PARTS)
+        world.ask(world.flow, size, PARTS)
         asked_s = time.monotonic() - began_s
         took_s = asked_s + world.until_all_ended()
         calls = world.calls()
         wrong = world.wrong()
-        if set(calls.values()) != {1} or len(calls) != RUNS * (PARTS + 2):
+        if set(calls.values()) != {1} or len(calls) != size * (PARTS + 2):
             wrong.append(f"{len(calls)} functions called {calls.total()} times")
-        nodes = RUNS * (PARTS + 2)
+        nodes = size * (PARTS + 2)
         return say(
-            "many", wrong, runs=RUNS, nodes=nodes, calls=calls.total(),
+            "many", wrong, runs=size, nodes=nodes, calls=calls.total(),
             asked_s=round(asked_s, 1), took_s=round(took_s, 1), nodes_per_s=round(nodes / took_s),
         )  # fmt: skip
 
 
-def killed() -> bool:
-    """The same while workers and the server are killed: all end, and no result is forgotten."""
-    dice = random.Random(1)
-    kills = Counter[str]()
-    next_kill_s = time.monotonic()
-
+def killed(size: int) -> bool:
+    """
+    The same while workers, the projector and the server are killed: all end, and no result is
+    forgotten.
+    """
     with load() as world, world.workers(processes=PROCESSES) as workers:
         workers.until_working(PROCESSES)
-
-        def kill() -> None:
-            nonlocal next_kill_s
-            if sum(kills.values()) >= KILLS or time.monotonic() < next_kill_s:
-                return
-            next_kill_s = time.monotonic() + dice.uniform(0.5, 2)
-            if sum(kills.values()) % 4 == 3:
-                world.server.restart()
-                kills["server"] += 1
-            elif workers.alive:
-                with suppress(ProcessLookupError):
-                    os.kill(dice.choice(workers.alive), SIGKILL)
-                    kills["workers"] += 1
-
-        world.ask(world.flow, RUNS // 4, PARTS)
-        took_s = world.until_all_ended(kill)
-        calls, nodes = world.calls(), RUNS // 4 * (PARTS + 2)
+        killer = Killer(world, workers)
+        world.ask(world.flow, size, PARTS)
+        took_s = world.until_all_ended(killer.kill)
+        killer.end()
+        calls, nodes = world.calls(), size * (PARTS + 2)
         wrong = world.wrong()
         if len(calls) != nodes:
             wrong.append(f"{nodes - len(calls)} functions never ran")
         return say(
-            "killed", wrong, runs=RUNS // 4, kills=dict(kills), took_s=round(took_s, 1),
+            "killed", wrong, runs=size, kills=dict(killer.kills), took_s=round(took_s, 1),
             called_again=calls.total() - nodes,
         )  # fmt: skip
+
+
+class Killer:
+    """Kills a worker, the projector or the server now and then; what it killed comes back."""
+
+    def __init__(self, world: Load, workers: Any) -> None:
+        self.kills = Counter[str]()
+        self._world = world
+        self._workers = workers
+        self._dice = random.Random(1)
+        self._next_s = time.monotonic()
+        self._projector = self._start_projector()
+
+    def kill(self) -> None:
+        """One more kill, if it is time for one."""
+        if self.kills.total() >= KILLS or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + self._dice.uniform(0.5, 2)
+        match self.kills.total() % 4:
+            case 3:
+                self._world.server.restart()
+                self.kills["server"] += 1
+            case 1:
+                self.end()
+                self._projector = self._start_projector()
+                self.kills["projector"] += 1
+            case _ if self._workers.alive:
+                with suppress(ProcessLookupError):
+                    os.kill(self._dice.choice(self._workers.alive), SIGKILL)
+                    self.kills["workers"] += 1
+
+    def end(self) -> None:
+        """The projector's end, too, is a kill."""
+        self._projector.kill()
+        self._projector.wait()
+
+    def _start_projector(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mulligan.cli", "projector"],
+            env={**os.environ, "MULLIGAN_REDIS_URL": self._world.server.url},
+            stderr=subprocess.DEVNULL,
+        )
 
 
 class Counted:
@@ -280,17 +197,34 @@ def death() -> bool:
     return say("death", wrong, lease_ms=lease_ms, start_to_restart_minus_lease_ms=beyond)
 
 
-PARTS_BY_NAME = {one.__name__: one for one in (many, killed, hot, hop, death)}
+SIZES: dict[Callable[..., bool], int] = {many: 1_000, killed: 250, stored: 100_000, due: 100_000}
+"""How many runs a part has unless `--size` says otherwise; the others have a size of their own."""
+
+PARTS_BY_NAME: dict[str, Callable[..., bool]] = {
+    "many": many,
+    "killed": killed,
+    "hot": hot,
+    "hop": hop,
+    "death": death,
+    "tail": tail,
+    "stored": stored,
+    "due": due,
+}
+
+
+def _run(part: Callable[..., bool], size: int | None) -> bool:
+    return part(size or SIZES[part]) if part in SIZES else part()
 
 
 def main() -> None:
     """Run the parts named on the command line, or all."""
+    parser = argparse.ArgumentParser(description="What many runs and many workers cost.")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS_BY_NAME, []], metavar="PART")
+    parser.add_argument("--size", type=int, help="runs of a part; default: its own")
+    given = parser.parse_args()
     sys.path.append(str(HERE))
-    names = sys.argv[1:] or list(PARTS_BY_NAME)
-    unknown = [name for name in names if name not in PARTS_BY_NAME]
-    if unknown:
-        sys.exit(f"no part {unknown[0]!r}; there are {', '.join(PARTS_BY_NAME)}")
-    sys.exit(0 if all([PARTS_BY_NAME[name]() for name in names]) else 1)
+    chosen = [PARTS_BY_NAME[name] for name in given.parts or PARTS_BY_NAME]
+    sys.exit(0 if all([_run(one, given.size) for one in chosen]) else 1)
 
 
 if __name__ == "__main__":

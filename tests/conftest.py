@@ -49,11 +49,9 @@ def server() -> Iterator[ValkeyServer]:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[ValkeyServer]:
-    """A throwaway Redis, where one is installed: without it, skipped on a laptop, failing in CI."""
+    """A throwaway Redis, where one is installed; nothing but Python has to be."""
     binary = shutil.which("redis-server")
     if binary is None:
-        if os.environ.get("CI"):
-            raise EnvironmentUnfit("no redis-server on PATH")
         pytest.skip("no redis-server on PATH (Debian: apt-get install redis-server)")
     with ValkeyServer(binary) as started:
         yield started
