@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mulligan.decisions.decision import AskModel, CallFunction, Effect, RunTool
+from mulligan.decisions.decision import (
+    AskModel,
+    CallFunction,
+    Effect,
+    JudgeDraft,
+    ReworkDraft,
+    RunTool,
+)
 from mulligan.errors import CodeMissing, InvalidInput
 from mulligan.schemas.code import code_digest, import_code
 from mulligan.tools.registry import Tool
@@ -25,7 +32,7 @@ class CodeTable:
 
     def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
         """
-        The tool or function that an effect needs, None where it needs none.
+        The tool or function that an effect needs (both of a `ReworkDraft`), None if it needs none.
 
         Raises:
             CodeMissing: it is not here, or is another version than the one the plan names.
@@ -37,6 +44,11 @@ class CodeTable:
                 return self._get(effect.spec.path, effect.spec.digest, folders)
             case CallFunction():
                 return self._get(effect.plan.call.path, effect.plan.call.digest, folders)
+            case JudgeDraft():
+                return self._get(effect.gates.call.path, effect.gates.call.digest, folders)
+            case ReworkDraft():
+                calls = effect.rework.call, effect.gates.call
+                return tuple(self._get(call.path, call.digest, folders) for call in calls)
 
     def _get(self, path: str, digest: str, folders: tuple[str, ...]) -> Any:
         found = self._found.get((path, digest))

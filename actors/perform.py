@@ -17,10 +17,13 @@ from mulligan.actors.writes import Write
 from mulligan.decisions.decision import (
     AskModel,
     CallFunction,
+    DraftOutcome,
     Effect,
     FunctionOutcome,
+    JudgeDraft,
     ModelOutcome,
     Outcome,
+    ReworkDraft,
     RunTool,
     ToolOutcome,
 )
@@ -50,6 +53,10 @@ def perform(session: Session, effect: Effect) -> Outcome | None:
             return _run_tool(session, effect)
         case CallFunction():
             return _call_function(session, effect)
+        case JudgeDraft():
+            return _judge(session, effect)
+        case ReworkDraft():
+            return _rework(session, effect)
         case _:
             assert_never(effect)
 
@@ -146,6 +153,33 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
     error = _error(result, duration_ms, plan.timeout_ms)
     output = Payload.of(result.value) if result is not None and error is None else None
     return FunctionOutcome(node=effect.node, output=output, error=error)
+
+
+def _judge(session: Session, effect: JudgeDraft) -> DraftOutcome:
+    gates = session.code_of(effect)
+    reach("gates.before")
+    result = call_function(gates, deepcopy(effect.values))
+    reach("gates.after")
+    return DraftOutcome(node=effect.node, quality=result.value, error=_error(result, 0, None))
+
+
+def _rework(session: Session, effect: ReworkDraft) -> DraftOutcome:
+    """Both functions are pure, so a crash between them costs nothing but doing them again."""
+    rework, gates = session.code_of(effect)
+    reach("rework.before")
+    answer = call_function(rework, deepcopy(effect.given))
+    quality = None
+    if isinstance(answer.value, dict) and "draft" in answer.value:
+        values = {**effect.values, "draft": answer.value["draft"]}
+        quality = call_function(gates, deepcopy(values))
+    reach("rework.after")
+    failed = answer if answer.is_error or quality is None else quality
+    return DraftOutcome(
+        node=effect.node,
+        answer=answer.value,
+        quality=quality.value if quality is not None else None,
+        error=_error(failed, 0, None),
+    )
 
 
 def _write(

@@ -14,7 +14,7 @@ from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
 from mulligan.events.store import Move
 from mulligan.providers.port import Answer, Failure, ModelRequest, Prepared
-from mulligan.schemas.plan import FunctionPlan, ToolSpec
+from mulligan.schemas.plan import FunctionPlan, PluginPlan, ToolSpec
 
 # --- In ------------------------------------------------------------------------------------------
 
@@ -57,7 +57,19 @@ class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Cause | None = None
 
 
-Outcome = ModelOutcome | ToolOutcome | FunctionOutcome
+class DraftOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What came of judging a draft, or of redoing one: the answer of `rework`, None where it was only
+    judged, and the report of the gates, None where no new draft came; or an error.
+    """
+
+    node: str
+    answer: Any = None
+    quality: Any = None
+    error: Cause | None = None
+
+
+Outcome = ModelOutcome | ToolOutcome | FunctionOutcome | DraftOutcome
 
 # --- Out -----------------------------------------------------------------------------------------
 
@@ -89,7 +101,25 @@ class CallFunction(msgspec.Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-Effect = AskModel | RunTool | CallFunction
+class JudgeDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """Have the gates judge a draft; `values` are the draft and what they name of the workflow's."""
+
+    node: str
+    gates: PluginPlan
+    values: dict[str, Any]
+
+
+class ReworkDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """Have this draft redone, and the gates judge the new one, if it comes to one."""
+
+    node: str
+    rework: PluginPlan
+    given: dict[str, Any]
+    gates: PluginPlan
+    values: dict[str, Any]
+
+
+Effect = AskModel | RunTool | CallFunction | JudgeDraft | ReworkDraft
 """The one thing in the world that follows a decision; its intent is among the events."""
 
 

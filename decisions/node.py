@@ -4,7 +4,7 @@ A node's own steps: its start, its agent's turns or its function's call, its end
 
 from __future__ import annotations
 
-from mulligan.decisions import invocation, scope
+from mulligan.decisions import invocation, repair, scope
 from mulligan.decisions.decision import (
     CallFunction,
     Context,
@@ -40,9 +40,18 @@ def work(state: RunState, node: Node, context: Context, outcome: Outcome | None)
             return _function(state, node, context)
         if node.status == "ready":
             return _one(node, NodeStarted(), attempt=1)
+        if node.id in state.repairs:
+            return _repair(state, node, context, outcome)
         return invocation.proceed(state, state.invocations[node.id], context, outcome)
     except ExpressionFailed as error:
         return _one(node, NodeFailed(code="expression_failed", message=str(error)))
+
+
+def _repair(state: RunState, node: Node, context: Context, outcome: Outcome | None) -> Step:
+    """The first judgement is the node's own; once that failed, the orchestrator goes on."""
+    if state.repairs[node.id].orchestrated:
+        return Step(release=Release("wait"))
+    return repair.proceed(state, node, context, outcome)
 
 
 def _one(node: Node, fact: Fact, attempt: int | None = None) -> Step:

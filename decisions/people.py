@@ -10,6 +10,7 @@ from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import (
+    DecisionMade,
     EffectReconciled,
     Fact,
     NodeCompleted,
@@ -175,6 +176,41 @@ def _reconcile_function(
         "retry": (),
     }
     return _append(state, op, ByVersion(state.version), (said, *ends[outcome]), node=node)
+
+
+def decide(
+    state: RunState,
+    op: str,
+    decision: Literal["accept", "abort", "take_over"],
+    *,
+    by: str,
+    draft: Any = None,
+    node: str | None = None,
+) -> Append:
+    """
+    Decide what a repair loop could not: of the one that asks, or of that of a node.
+
+    Raises:
+        InvalidInput: nobody asks there, several do, or the draft is missing or of no use.
+    """
+    asking = {name: one for name, one in state.repairs.items() if one.awaits is not None}
+    if node is not None and node not in asking:
+        raise InvalidInput(f"node {node!r} of run {state.run!r} does not ask for a decision")
+    if not asking:
+        raise InvalidInput(f"run {state.run!r} is {state.status}: no decision is asked for there")
+    if node is None and len(asking) > 1:
+        raise InvalidInput(f"several nodes ask: {', '.join(sorted(asking))}; name one by --node")
+    if (decision == "take_over") != (draft is not None):
+        raise InvalidInput("take_over needs a draft, and only take_over takes one")
+    name = node or next(iter(asking))
+    request = asking[name].awaits or ""
+    fact = DecisionMade(
+        request_id=request,
+        decision=decision,
+        draft=Payload.of(draft) if draft is not None else None,
+        by=by,
+    )
+    return _append(state, op, AsFact(f"decide {request}"), (fact,), node=name)
 
 
 def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:

@@ -13,7 +13,14 @@ from mulligan.events import facts
 from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import invocation_of_call
 from mulligan.events.store import Move
-from mulligan.events.tasks import TaskKind, node_task, parse_task, run_task, subagent_task
+from mulligan.events.tasks import (
+    TaskKind,
+    node_task,
+    parse_task,
+    repair_task,
+    run_task,
+    subagent_task,
+)
 from mulligan.projections.state import RunState
 
 ACTORS: dict[TaskKind, str] = {
@@ -56,6 +63,8 @@ def _moves(state: RunState, event: NewEvent) -> Iterable[Move]:
             yield Move(node_task(state.run, event.node or ""), "ready", HINT_GRACE_MS)
         case facts.SubagentCalled():
             yield Move(subagent_task(state.run, fact.invocation), "ready", HINT_GRACE_MS)
+        case facts.QualityFailed():
+            yield Move(repair_task(state.run, event.node or ""), "ready", HINT_GRACE_MS)
         case facts.SubagentCompleted() | facts.SubagentFailed():
             yield _wake(state.worker_of(invocation_of_call(fact.invocation)))
         case (
@@ -92,6 +101,8 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
         ):
             yield _wake(state.worker_of(invocation_of_call(fact.call_id)))
             yield _wake(run)
+        case facts.DecisionMade():
+            yield _wake(state.worker_of(event.node or ""))
         case _:
             return
 

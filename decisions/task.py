@@ -8,7 +8,7 @@ log together or not at all.
 
 from __future__ import annotations
 
-from mulligan.decisions import effects, invocation, node, run
+from mulligan.decisions import effects, invocation, node, repair, run
 from mulligan.decisions.decision import (
     Context,
     Decision,
@@ -80,7 +80,9 @@ def _step(state: RunState, task: str, context: Context, outcome: Outcome | None)
             return _node(state, subject, context, outcome)
         case "subagent":
             return _subagent(state, state.invocations[subject], context, outcome)
-        case "overseer" | "repair":
+        case "repair":
+            return _repair(state, subject, context, outcome)
+        case "overseer":
             raise ValueError(f"{task!r}: no decisions for this kind of task in this version")
 
 
@@ -118,6 +120,15 @@ def _node(state: RunState, subject: str, context: Context, outcome: Outcome | No
     if subject_node.status in ENDED_NODE:
         return Step(release=Release("end"))
     return node.work(state, subject_node, context, outcome)
+
+
+def _repair(state: RunState, subject: str, context: Context, outcome: Outcome | None) -> Step:
+    repaired = state.nodes[subject]
+    if state.status == "cancelling":
+        return _stopped(state, outcome)
+    if repaired.status in ENDED_NODE:
+        return Step(release=Release("end"))
+    return repair.proceed(state, repaired, context, outcome)
 
 
 def _subagent(

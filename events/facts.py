@@ -44,6 +44,7 @@ RetryReason = Literal[
 ToolOutcome = Literal["not_started", "succeeded", "failed", "unknown"]
 EffectClass = Literal["read", "idempotent", "write"]
 OutputMode = Literal["native", "tool", "prompt"]
+ReviewVerdict = Literal["approved", "approved_with_minor_suggestions", "rejected"]
 Priority = Literal[-1, 0, 1]
 """Of a run's wake-ups in the queue: the smaller goes first."""
 
@@ -487,10 +488,14 @@ class InputProvided(Fact, frozen=True, kw_only=True):
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):
-    """A repair loop asks a person to accept, abort or take over."""
+    """
+    A repair loop asks a person to accept, abort or take over; `draft` is the digest of the best
+    draft that it has.
+    """
 
     request_id: str
     detail: str = ""
+    draft: str = ""
 
 
 class DecisionMade(Fact, frozen=True, kw_only=True):
@@ -499,16 +504,21 @@ class DecisionMade(Fact, frozen=True, kw_only=True):
     request_id: str
     decision: Literal["accept", "abort", "take_over"]
     draft: Payload | None = None
+    by: str = ""
 
 
 class SubagentCalled(Fact, frozen=True, kw_only=True):
-    """An invocation called another agent; `invocation` is the new one, and the call's id."""
+    """
+    An invocation, or a repair loop, called another agent; `invocation` is the new one, and the
+    call's id. `section` is the part of a draft that it works on.
+    """
 
     invocation: str
     parent: str
     agent: str
     provider_id: str
     input: Payload
+    section: str | None = None
 
 
 class SubagentCompleted(Fact, frozen=True, kw_only=True):
@@ -531,17 +541,26 @@ class SubagentFailed(Fact, frozen=True, kw_only=True):
 
 
 class QualityAssessed(Fact, frozen=True, kw_only=True):
-    """Gates judged a draft."""
+    """
+    Gates judged a draft: the first (iteration 0), a round's, or one that a person handed in.
+    `draft` is its digest, `content` the draft itself, `vetoes` the number of those triggered.
+    """
 
     iteration: int
     draft: str
     passed: bool
     score: float
     quality: Payload
+    content: Payload | None = None
+    vetoes: int = 0
+    taken_over: bool = False
 
 
 class QualityFailed(Fact, frozen=True, kw_only=True):
-    """A draft did not pass; the repair orchestrator takes over."""
+    """
+    A draft did not pass; the repair orchestrator takes over. `gate` is the first that failed, in
+    declared order, or `vetoes` or `review`.
+    """
 
     iteration: int
     gate: str
@@ -562,6 +581,7 @@ class RepairActionApplied(Fact, frozen=True, kw_only=True):
     iteration: int
     kind: str
     line: int | None = None
+    section: str | None = None
     before: Payload | None = None
     after: Payload | None = None
 
@@ -573,6 +593,9 @@ class RepairActionSkipped(Fact, frozen=True, kw_only=True):
     kind: str
     because: str
     line: int | None = None
+    section: str | None = None
+    before: Payload | None = None
+    after: Payload | None = None
 
 
 class RepairLevelPassedOver(Fact, frozen=True, kw_only=True):
@@ -584,7 +607,10 @@ class RepairLevelPassedOver(Fact, frozen=True, kw_only=True):
 
 
 class RepairRoundCompleted(Fact, frozen=True, kw_only=True):
-    """A round is over: scores before and after, and what it cost (None: unknown)."""
+    """
+    A round is over: the scores of the gate that triggered it before and after, and what it cost
+    (None: unknown).
+    """
 
     iteration: int
     level: int
@@ -601,10 +627,15 @@ class RepairEnded(Fact, frozen=True, kw_only=True):
 
 
 class ReviewReceived(Fact, frozen=True, kw_only=True):
-    """An independent review of the draft with that digest."""
+    """
+    An independent review of the draft with that digest; one of another draft is stale and does not
+    count. `invocation` is the reviewer's.
+    """
 
     draft: str
-    verdict: Literal["approved", "approved_with_minor_suggestions", "rejected"]
+    invocation: str = ""
+    stale: bool = False
+    verdict: ReviewVerdict
     review: Payload
 
 

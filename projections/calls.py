@@ -10,6 +10,7 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
 from mulligan.events.ids import invocation_of_call
+from mulligan.projections import repairs
 from mulligan.projections.changes import (
     Changes,
     goes_on,
@@ -140,6 +141,7 @@ def _subagent_called(state: RunState, event: Envelope, fact: facts.SubagentCalle
             provider_id=fact.provider_id,
             arguments=fact.input,
             status="started",
+            section=fact.section,
         ),
     )
     plan = state.plan.agents[fact.agent] if state.plan else None
@@ -155,6 +157,7 @@ def _subagent_called(state: RunState, event: Envelope, fact: facts.SubagentCalle
         input=fact.input,
         since_ms=event.time_ms,
     )
+    repairs.call(state, fact)
 
 
 @on(facts.SubagentCompleted)

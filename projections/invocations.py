@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause, RetryReason
-from mulligan.projections import allowance
+from mulligan.projections import allowance, repairs
 from mulligan.projections.changes import (
     Changes,
     put_node,
@@ -72,6 +72,7 @@ def _model_answered(state: RunState, event: Envelope, fact: facts.ModelAnswered)
         recovery=allowance.recovered(invocation.recovery) if useful else invocation.recovery,
     )
     _show_phase(state, invocation.id)
+    repairs.spend(state, invocation.id, fact.usage)
 
 
 @on(facts.ModelFailed)
@@ -80,6 +81,7 @@ def _model_failed(state: RunState, event: Envelope, fact: facts.ModelFailed) -> 
     state.invocations[invocation.id] = replace(
         invocation, request=None, retry_of=fact.request_id, interrupted=0
     )
+    repairs.spend(state, invocation.id, None)
 
 
 @on(facts.ModelInterrupted)
@@ -91,6 +93,7 @@ def _model_interrupted(state: RunState, event: Envelope, fact: facts.ModelInterr
         retry_of=fact.request_id,
         interrupted=invocation.interrupted + 1,
     )
+    repairs.spend(state, invocation.id, None)
 
 
 @on(facts.HistoryCompacted)

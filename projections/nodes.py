@@ -10,6 +10,7 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
 from mulligan.events.ids import template_of
+from mulligan.projections import repairs
 from mulligan.projections.changes import (
     Changes,
     cancel_agents,
@@ -25,7 +26,7 @@ from mulligan.projections.state import (
     Recovery,
     RunState,
 )
-from mulligan.schemas.plan import AgentPlan
+from mulligan.schemas.plan import AgentPlan, RepairPlan
 
 CHANGES: Changes = {}
 on = registering(CHANGES)
@@ -64,9 +65,11 @@ def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> 
             timer_due_ms=None,
         ),
     )
-    agent = state.plan_of(node.id).work
-    if isinstance(agent, AgentPlan) and node.id not in state.invocations:
-        recovery = Recovery(invocation_id=node.id, limit=agent.recovery_limit)
+    work = state.plan_of(node.id).work
+    if isinstance(work, RepairPlan):
+        repairs.begin(state, node.id, event.time_ms)
+    if isinstance(work, AgentPlan) and node.id not in state.invocations:
+        recovery = Recovery(invocation_id=node.id, limit=work.recovery_limit)
         state.invocations[node.id] = Invocation(
             id=node.id, recovery=recovery, since_ms=event.time_ms
         )

@@ -16,12 +16,17 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
 from mulligan.events.ids import node_of_invocation
-from mulligan.projections import allowance, calls, invocations, nodes
+from mulligan.projections import allowance, calls, invocations, nodes, repairs
 from mulligan.projections.changes import Changes, goes_on, put_node, registering, unpause
 from mulligan.projections.state import Node, RunState
 from mulligan.schemas.plan import plan_from_dict
 
-CHANGES: Changes = {**nodes.CHANGES, **invocations.CHANGES, **calls.CHANGES}
+CHANGES: Changes = {
+    **nodes.CHANGES,
+    **invocations.CHANGES,
+    **calls.CHANGES,
+    **repairs.CHANGES,
+}
 """What each kind of fact changes; facts without an entry change nothing here."""
 
 on = registering(CHANGES)

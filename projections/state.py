@@ -14,17 +14,26 @@ import msgspec
 from mulligan.events.facts import (
     CallMade,
     Cause,
+    DecisionMade,
     EffectClass,
     OutputIssue,
     OutputMode,
     PauseReason,
     Priority,
     RetryReason,
+    ReviewVerdict,
 )
 from mulligan.events.ids import node_of_invocation, template_of
 from mulligan.events.payload import Payload
-from mulligan.events.tasks import node_task, run_task, subagent_task
-from mulligan.schemas.plan import AgentPlan, FunctionPlan, NodePlan, Plan, ToolSpec
+from mulligan.events.tasks import node_task, repair_task, run_task, subagent_task
+from mulligan.schemas.plan import (
+    AgentPlan,
+    FunctionPlan,
+    NodePlan,
+    Plan,
+    RepairPlan,
+    ToolSpec,
+)
 
 RunStatus = Literal["queued", "running", "paused", "cancelling", "cancelled", "completed", "failed"]
 NodeStatus = Literal[
@@ -74,6 +83,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     executions: int = 0
     result: Payload | None = None
     error: Cause | None = None
+    section: str | None = None
+    """the part of a draft that a called agent works on"""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -157,6 +168,74 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.recovery.parent_id
 
 
+class AssessedDraft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A draft that gates have judged; the first is of iteration 0, before any repair."""
+
+    iteration: int
+    digest: str
+    content: Payload
+    quality: Payload
+    passed: bool
+    score: float
+    vetoes: int = 0
+    taken_over: bool = False
+    """a person handed it in"""
+
+
+class LevelTried(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A level that was applied, and by how much its gate's score rose; None: passed over."""
+
+    level: int
+    improvement: float | None = None
+
+
+class OpenRound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The round under way, the calls of its stages, and what its requests have cost so far."""
+
+    iteration: int
+    level: int
+    trigger: str
+    estimate_usd: float
+    stages: tuple[tuple[str, ...], ...] = ()
+    cost_usd: float = 0.0
+    cost_unknown: bool = False
+
+
+class Review(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The review of the draft with that digest, by the called agent; without a verdict, awaited."""
+
+    draft: str
+    call: str
+    verdict: ReviewVerdict | None = None
+    review: Payload | None = None
+
+
+class Repair(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A repair node's loop."""
+
+    drafts: tuple[AssessedDraft, ...] = ()
+    tried: tuple[LevelTried, ...] = ()
+    rounds: int = 0
+    """levels that were applied"""
+    open: OpenRound | None = None
+    turn: int = 0
+    """of calls: each stage of a round is one, and each review"""
+    trigger: str | None = None
+    """the gate for which the newest draft is to be repaired"""
+    orchestrated: bool = False
+    """the repair orchestrator has taken over from the node's own task"""
+    review: Review | None = None
+    spent_usd: float = 0.0
+    """by the rounds that are over; one of unknown cost counts with its estimate (RPR-9)"""
+    best: str = ""
+    awaits: str | None = None
+    """the decision that a person is asked for"""
+    decisions: int = 0
+    decided: DecisionMade | None = None
+    outcome: str | None = None
+    halt_reason: str | None = None
+
+
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A node, or one instance of a `for_each` node."""
 
@@ -197,6 +276,7 @@ class RunState(msgspec.Struct, kw_only=True):
     correlation: str | None = None
     nodes: dict[str, Node] = {}
     invocations: dict[str, Invocation] = {}
+    repairs: dict[str, Repair] = {}
     active: int = 0
     """nodes and instances that are ready, running or retrying"""
     carried: str | None = None
@@ -214,6 +294,7 @@ class RunState(msgspec.Struct, kw_only=True):
         copy = msgspec.structs.replace(self)
         copy.nodes = dict(self.nodes)
         copy.invocations = dict(self.invocations)
+        copy.repairs = dict(self.repairs)
         return copy
 
     @property
@@ -241,6 +322,11 @@ class RunState(msgspec.Struct, kw_only=True):
         work = self.plan_of(node).work
         return work if isinstance(work, FunctionPlan) else None
 
+    def repair_of(self, node: str) -> RepairPlan | None:
+        """The plan of a node's repair loop; None: it has none."""
+        work = self.plan_of(node).work
+        return work if isinstance(work, RepairPlan) else None
+
     def tool_of(self, invocation: Invocation, name: str) -> ToolSpec | None:
         """The tool that an invocation's agent may call by `name`."""
         tools = self.plan.tools if self.plan is not None else {}
@@ -248,10 +334,12 @@ class RunState(msgspec.Struct, kw_only=True):
         return next((spec for spec in offered if spec.name == name), None)
 
     def worker_of(self, invocation: str) -> str:
-        """The task that works a node (its invocation has the same id) or a called agent."""
+        """The task that works a node (its invocation has the same id), its repairs, or an agent."""
         node = node_of_invocation(invocation)
         if node != invocation:
             return subagent_task(self.run, invocation)
+        if node in self.repairs and self.repairs[node].orchestrated:
+            return repair_task(self.run, node)
         return run_task(self.run) if self.nodes[node].carried else node_task(self.run, node)
 
     def instances(self, template: str) -> list[Node]:
@@ -269,15 +357,20 @@ __all__ = [
     "ANSWERED_CALL",
     "ENDED_NODE",
     "ENDED_RUN",
+    "AssessedDraft",
     "Call",
     "CallMade",
     "Invocation",
+    "LevelTried",
     "Node",
     "NodeStatus",
+    "OpenRound",
     "Phase",
     "Recovery",
     "RecoveryEntry",
+    "Repair",
     "Request",
+    "Review",
     "RunState",
     "RunStatus",
     "Trouble",

@@ -8,10 +8,15 @@ from typing import Any
 
 from mulligan.schemas.problems import did_you_mean
 
-__all__ = ["KEY", "call_problems", "names_taken"]
+__all__ = ["GATES_NAMES", "KEY", "REWORK_NAMES", "call_problems", "names_taken"]
 
 KEY = "idempotency_key"
 """The parameter by which a function or tool gets the key of its call."""
+
+GATES_NAMES = ("draft",)
+"""What a repair loop gives its gates, before the workflow's values."""
+REWORK_NAMES = ("draft", "level", "quality", "repairs", "stages")
+"""What a repair loop gives its `rework`, before the workflow's values."""
 
 
 def names_taken(function: Callable[..., Any], offered: Iterable[str]) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from typing import Any
 
 from mulligan.errors import InvalidInput
 from mulligan.schemas.author_schema import check_author_schema, schema_problems
-from mulligan.schemas.call_names import call_problems
+from mulligan.schemas.call_names import GATES_NAMES, REWORK_NAMES, call_problems
 from mulligan.schemas.code_table import CodeTable
 from mulligan.schemas.draft import Draft
 from mulligan.schemas.problems import Place, Problem, did_you_mean
 from mulligan.schemas.scope import offered_names
-from mulligan.schemas.workflow import AgentDefinition, FunctionNode
+from mulligan.schemas.workflow import AgentDefinition, FunctionNode, RepairNode
 
 __all__ = ["HARNESS_TOOLS", "code_problems"]
 
@@ -30,7 +30,10 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
         yield from _agent_problems(agent, place, draft, code)
     for position, node in draft.nodes.items():
         if isinstance(node, FunctionNode):
-            yield from _call_problems(node, ("nodes", position, "call"), draft, code)
+            offered = offered_names(node, draft)
+            yield from _call_problems(node.call, ("nodes", position, "call"), offered, code)
+        elif isinstance(node, RepairNode):
+            yield from _repair_problems(node, ("nodes", position), draft, code)
 
 
 def _agent_problems(
@@ -68,6 +71,20 @@ def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[
             yield Problem(place, f"{path!r} is named twice", item=item)
 
 
+def _repair_problems(
+    node: RepairNode, place: Place, draft: Draft, code: CodeTable
+) -> Iterator[Problem]:
+    offered = offered_names(node, draft)
+    yield from _call_problems(node.gates, (*place, "gates"), (*GATES_NAMES, *offered), code)
+    yield from _call_problems(node.rework, (*place, "rework"), (*REWORK_NAMES, *offered), code)
+    yield from _subagent_problems(node.agents, (*place, "agents"), draft)
+    if node.reviewer is not None and node.reviewer not in draft.agent_names:
+        hint = did_you_mean(node.reviewer, draft.agent_names)
+        yield Problem((*place, "reviewer"), f"no agent {node.reviewer!r} under agents{hint}")
+    if node.estimates_usd != sorted(node.estimates_usd):
+        yield Problem((*place, "estimates_usd"), "these are cumulative, and never fall")
+
+
 def _subagent_problems(names: list[str], place: Place, draft: Draft) -> Iterator[Problem]:
     for item, name in enumerate(names):
         if name not in draft.agent_names:
@@ -93,12 +110,12 @@ def _in_schema(message: str, schema: dict[str, Any], place: Place) -> Problem:
 
 
 def _call_problems(
-    node: FunctionNode, place: Place, draft: Draft, code: CodeTable
+    path: str, place: Place, offered: tuple[str, ...], code: CodeTable
 ) -> Iterator[Problem]:
     try:
-        function = code.function(node.call)
+        function = code.function(path)
     except InvalidInput as error:
         yield Problem(place, str(error))
         return
-    for message in call_problems(node.call, function, offered_names(node, draft)):
+    for message in call_problems(path, function, offered):
         yield Problem(place, message)

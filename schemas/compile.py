@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import msgspec
 
 from mulligan.errors import WorkflowInvalid
 from mulligan.schemas.author_schema import DEFAULT_OUTPUT_SCHEMA
-from mulligan.schemas.call_names import names_taken
+from mulligan.schemas.call_names import GATES_NAMES, REWORK_NAMES, names_taken
 from mulligan.schemas.checks import definition_problems
 from mulligan.schemas.code import code_digest
 from mulligan.schemas.code_table import CodeTable
@@ -20,8 +21,11 @@ from mulligan.schemas.plan import (
     FunctionPlan,
     NodePlan,
     Plan,
+    PluginPlan,
+    RepairPlan,
     SettingsPlan,
     ToolSpec,
+    Work,
     plan_digest,
 )
 from mulligan.schemas.problems import describe
@@ -29,8 +33,10 @@ from mulligan.schemas.scope import offered_names
 from mulligan.schemas.workflow import (
     AgentDefinition,
     AgentNode,
+    AnyNode,
     FunctionNode,
     FunctionRetry,
+    RepairNode,
     Settings,
     WorkflowDefinition,
 )
@@ -87,14 +93,25 @@ class _Compiler:
             code_path=definition.code_path,
         )
 
-    def _node(self, node: AgentNode | FunctionNode) -> NodePlan:
+    def _node(self, node: AnyNode) -> NodePlan:
         return NodePlan(
             id=node.id,
             needs=tuple(node.needs),
             when=node.when,
             for_each=node.for_each,
-            work=self._agent(node) if isinstance(node, AgentNode) else self._function(node),
+            work=self._work(node),
         )
+
+    def _work(self, node: AnyNode) -> Work:
+        match node:
+            case AgentNode():
+                return self._agent(node)
+            case FunctionNode():
+                return self._function(node)
+            case RepairNode():
+                return self._repair(node)
+            case _:
+                assert_never(node)
 
     def _agent(self, agent: AgentDefinition) -> AgentPlan:
         limit, schema = agent.recovery_limit, agent.output_schema
@@ -127,6 +144,24 @@ class _Compiler:
             backoff_max_ms=retry.backoff_max,
             timeout_ms=node.timeout,
         )
+
+    def _repair(self, node: RepairNode) -> RepairPlan:
+        offered = offered_names(node, self._draft)
+        return RepairPlan(
+            draft=node.draft,
+            gates=self._plugin(node.gates, (*GATES_NAMES, *offered)),
+            rework=self._plugin(node.rework, (*REWORK_NAMES, *offered)),
+            agents=tuple(node.agents),
+            reviewer=node.reviewer,
+            max_rounds=node.max_rounds,
+            budget_usd=node.budget_usd,
+            estimates_usd=tuple(node.estimates_usd),
+            start_rules=node.start_rules,
+        )
+
+    def _plugin(self, path: str, offered: tuple[str, ...]) -> PluginPlan:
+        taken = names_taken(self._code.function(path), dict.fromkeys(offered))
+        return PluginPlan(call=self._ref(path), arguments=taken)
 
     def _ref(self, path: str) -> CodeRef:
         return CodeRef(path=path, digest=code_digest(self._code.function(path)))

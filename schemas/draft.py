@@ -13,7 +13,7 @@ from mulligan.schemas.problems import Place
 from mulligan.schemas.workflow import (
     AgentDefinition,
     AgentNode,
-    FunctionNode,
+    AnyNode,
     Node,
     Settings,
     WorkflowDefinition,
@@ -22,7 +22,7 @@ from mulligan.schemas.workflow import (
 __all__ = ["Draft", "draft_of", "output_outline", "salvage"]
 
 _T = TypeVar("_T")
-_NODE: TypeAdapter[AgentNode | FunctionNode] = TypeAdapter(Node)
+_NODE: TypeAdapter[AnyNode] = TypeAdapter(Node)
 
 
 class Draft(NamedTuple):
@@ -34,13 +34,13 @@ class Draft(NamedTuple):
     """
 
     settings: Settings
-    nodes: dict[int, AgentNode | FunctionNode]
+    nodes: dict[int, AnyNode]
     ids: frozenset[str]
     agents: dict[str, AgentDefinition]
     agent_names: frozenset[str]
     input_schema: dict[str, Any] | None
 
-    def by_id(self) -> dict[str, AgentNode | FunctionNode]:
+    def by_id(self) -> dict[str, AnyNode]:
         """The nodes by their ids; of two with one id, the first."""
         return {node.id: node for node in reversed(self.nodes.values())}
 
@@ -53,7 +53,7 @@ class Draft(NamedTuple):
             yield ("agents", name), agent
 
 
-def output_outline(node: AgentNode | FunctionNode | None) -> dict[str, Any]:
+def output_outline(node: AnyNode | None) -> dict[str, Any]:
     """The schema of what a node gives to later ones, as far as it is known."""
     if not isinstance(node, AgentNode):
         return ANYTHING

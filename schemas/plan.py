@@ -24,6 +24,8 @@ __all__ = [
     "NodePlan",
     "OutputModeSetting",
     "Plan",
+    "PluginPlan",
+    "RepairPlan",
     "SettingsPlan",
     "ToolSpec",
     "decode_plan",
@@ -85,11 +87,40 @@ class FunctionPlan(msgspec.Struct, frozen=True, kw_only=True, tag="function", ta
     timeout_ms: int | None = None
 
 
+class PluginPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload's function, and the names of the workflow's values that it is given."""
+
+    call: CodeRef
+    arguments: tuple[str, ...]
+
+
+class RepairPlan(msgspec.Struct, frozen=True, kw_only=True, tag="repair", tag_field="kind"):
+    """
+    A repair loop: `draft` refers to what is to be judged by `gates` and redone by `rework`, with
+    the help of `agents` (names of `Plan.agents`), in at most `max_rounds`.
+
+    `estimates_usd` are what a loop may cost that goes up to each of the five levels, in dollars.
+    """
+
+    draft: str
+    gates: PluginPlan
+    rework: PluginPlan
+    agents: tuple[str, ...] = ()
+    reviewer: str | None = None
+    max_rounds: int = 4
+    budget_usd: float = 2.5
+    estimates_usd: tuple[float, ...] = (0.1, 0.25, 0.5, 1.5, 2.5)
+    start_rules: bool = False
+
+
+Work = AgentPlan | FunctionPlan | RepairPlan
+
+
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A node: its place in the graph, and its work."""
 
     id: str
-    work: AgentPlan | FunctionPlan
+    work: Work
     needs: tuple[str, ...] = ()
     when: str | None = None
     for_each: str | None = None

@@ -18,7 +18,7 @@ from mulligan.schemas.outline import ANYTHING, part, plain_type
 from mulligan.schemas.problems import Place, Problem, did_you_mean, place_name
 from mulligan.schemas.references import Reference, parse_reference
 from mulligan.schemas.templates import placeholders
-from mulligan.schemas.workflow import AgentNode, FunctionNode
+from mulligan.schemas.workflow import AgentNode, AnyNode, RepairNode
 
 __all__ = ["Scope", "offered_names", "scope_of", "scope_problems", "with_item"]
 
@@ -58,7 +58,7 @@ class Scope(NamedTuple):
         return f"nothing here is named {name!r}{did_you_mean(name, self.values)}"
 
 
-def scope_of(node: AgentNode | FunctionNode, draft: Draft) -> Scope:
+def scope_of(node: AnyNode, draft: Draft) -> Scope:
     """What a node can use, without `item` and `index`: `input` and all that it needs."""
     nodes = draft.by_id()
     edges = {name: other.needs for name, other in nodes.items()}
@@ -78,6 +78,8 @@ def scope_problems(draft: Draft) -> Iterator[Problem]:
         scope = scope_of(node, draft)
         yield from _condition_problems(node.when, (*place, "when"), scope)
         yield from _for_each_problems(node.for_each, (*place, "for_each"), scope)
+        if isinstance(node, RepairNode):
+            yield from _draft_problems(node.draft, (*place, "draft"), with_item(node, scope))
         if isinstance(node, AgentNode):
             yield from _prompt_problems(node.prompt, (*place, "prompt"), with_item(node, scope))
             yield from _plain_problems(node.system, (*place, "system"), draft)
@@ -86,12 +88,12 @@ def scope_problems(draft: Draft) -> Iterator[Problem]:
         yield from _plain_problems(agent.system, ("agents", name, "system"), draft)
 
 
-def offered_names(node: FunctionNode, draft: Draft) -> tuple[str, ...]:
-    """The names by which a function node's values are offered to its function."""
+def offered_names(node: AnyNode, draft: Draft) -> tuple[str, ...]:
+    """The names by which a node's values are offered to its functions."""
     return tuple(map(python_name, with_item(node, scope_of(node, draft)).values))
 
 
-def with_item(node: AgentNode | FunctionNode, scope: Scope) -> Scope:
+def with_item(node: AnyNode, scope: Scope) -> Scope:
     """The scope of one item's work: `item` and `index` too, if the node has `for_each`."""
     if node.for_each is None:
         return scope
@@ -140,6 +142,16 @@ def _for_each_problems(path: str | None, place: Place, scope: Scope) -> Iterator
     kind = plain_type(*scope.schema(reference))
     if kind not in (None, "array"):
         yield Problem(place, f"{path} is of the type {kind}; for_each takes a list")
+
+
+def _draft_problems(path: str, place: Place, scope: Scope) -> Iterator[Problem]:
+    reference = parse_reference(path)
+    if reference is None:
+        yield Problem(place, f"{path!r} is not a reference such as write.text")
+        return
+    problem = scope.problem(reference)
+    if problem is not None:
+        yield Problem(place, problem)
 
 
 def _condition_problems(expression: str | None, place: Place, scope: Scope) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from mulligan.schemas.workflow import (
     FunctionNode,
     FunctionRetry,
     Limits,
+    RepairNode,
     RetryPolicy,
     Settings,
     WorkflowDefinition,
@@ -21,7 +22,11 @@ from mulligan.schemas.workflow import (
 
 __all__ = ["shape_problems"]
 
-_KINDS: dict[str, type[BaseModel]] = {"agent": AgentNode, "function": FunctionNode}
+_KINDS: dict[str, type[BaseModel]] = {
+    "agent": AgentNode,
+    "function": FunctionNode,
+    "repair": RepairNode,
+}
 _SECTIONS: dict[str, type[BaseModel]] = {
     "settings": Settings,
     "settings.retry": RetryPolicy,
@@ -37,7 +42,7 @@ _TEXTS = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
-    "union_tag_not_found": "missing; a node's kind is agent or function",
+    "union_tag_not_found": "missing; a node's kind is agent, function or repair",
 }
 
 
@@ -56,7 +61,7 @@ def _problem(detail: ErrorDetails) -> Problem:
         case "union_tag_invalid":
             tag = str(detail.get("ctx", {}).get("tag"))
             return Problem(
-                (*place, "kind"), f"must be agent or function{did_you_mean(tag, _KINDS)}"
+                (*place, "kind"), f"must be agent, function or repair{did_you_mean(tag, _KINDS)}"
             )
         case "union_tag_not_found":
             return Problem((*place, "kind"), _TEXTS["union_tag_not_found"])

@@ -32,10 +32,12 @@ from mulligan.schemas.plan import OutputModeSetting
 __all__ = [
     "AgentDefinition",
     "AgentNode",
+    "AnyNode",
     "FunctionNode",
     "FunctionRetry",
     "Limits",
     "Node",
+    "RepairNode",
     "RetryPolicy",
     "Settings",
     "WorkflowDefinition",
@@ -221,7 +223,38 @@ class FunctionNode(_Model):
     effect: EffectClass = "idempotent"
 
 
-Node = Annotated[AgentNode | FunctionNode, Field(discriminator="kind")]
+class RepairNode(_Model):
+    """
+    A node that judges a draft, and repairs it at rising cost until it passes or a bound is met.
+
+    `draft` refers to the value to judge: `write` or `write.text`. `gates` names a function of it
+    that gives a quality report, `rework` one that redoes it at a level, from 1 (surgical edits) to
+    5 (from scratch). Both take, by the names of their parameters, `draft` and the outputs of
+    earlier nodes; `rework` also `level`, `quality`, `repairs` and `stages`. `agents` are those that
+    `rework` may set to work; `reviewer` is one that judges what has passed. `estimates_usd` are
+    cumulative, by level.
+    """
+
+    id: Id
+    kind: Literal["repair"]
+    needs: list[str] = []
+    when: str | None = None
+    for_each: str | None = None
+    draft: str
+    gates: Code
+    rework: Code
+    agents: list[str] = []
+    reviewer: str | None = None
+    max_rounds: int = Field(4, ge=0, le=100)
+    budget_usd: float = Field(2.5, ge=0)
+    estimates_usd: list[Annotated[float, Field(ge=0)]] = Field(
+        [0.1, 0.25, 0.5, 1.5, 2.5], min_length=5, max_length=5
+    )
+    start_rules: bool = False
+
+
+Node = Annotated[AgentNode | FunctionNode | RepairNode, Field(discriminator="kind")]
+AnyNode = AgentNode | FunctionNode | RepairNode
 
 
 class WorkflowDefinition(_Model):

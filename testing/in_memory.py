@@ -22,7 +22,14 @@ from mulligan.actors.runtime import Runtime
 from mulligan.actors.session import work
 from mulligan.actors.writes import Write
 from mulligan.decisions import people
-from mulligan.decisions.decision import AskModel, Effect, RunTool
+from mulligan.decisions.decision import (
+    AskModel,
+    CallFunction,
+    Effect,
+    JudgeDraft,
+    ReworkDraft,
+    RunTool,
+)
 from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
@@ -172,7 +179,18 @@ class _Given(CodeTable):
     def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
         if isinstance(effect, AskModel):
             return None
-        path = effect.spec.path if isinstance(effect, RunTool) else effect.plan.call.path
+        match effect:
+            case RunTool():
+                return self._given(effect.spec.path)
+            case CallFunction():
+                return self._given(effect.plan.call.path)
+            case JudgeDraft():
+                return self._given(effect.gates.call.path)
+            case ReworkDraft():
+                calls = effect.rework.call, effect.gates.call
+                return tuple(self._given(call.path) for call in calls)
+
+    def _given(self, path: str) -> Any:
         if path not in self._code:
             raise CodeMissing(f"this world has no {path}", f"{path}@")
         return self._code[path]
