@@ -24,6 +24,10 @@ POINTS = {
     "tool.after": "a tool has run, its result is not in the log yet",
     "function.before": "a function node is about to be called",
     "function.after": "a function node has returned, its output is not in the log yet",
+    "gates.before": "a draft is about to be judged",
+    "gates.after": "a draft was judged, the report is not in the log yet",
+    "rework.before": "a draft is about to be redone, or the round's next agents to be named",
+    "rework.after": "a draft was redone and judged, neither is in the log yet",
 }
 """Every crash point, and what is true there."""
 
