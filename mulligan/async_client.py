@@ -19,7 +19,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from mulligan.client import Client, Flow, Outcome, output_of
+from mulligan.client import Client, Decision, Flow, Outcome, output_of
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
@@ -149,6 +149,18 @@ class AsyncClient:
         await self._call(
             partial(self._client.reconcile, run, call_id, outcome, by=by, result=result)
         )
+
+    async def decide(
+        self,
+        run: str,
+        decision: Decision,
+        *,
+        draft: Any = None,
+        node: str | None = None,
+        by: str = "operator",
+    ) -> None:
+        """See `Client.decide`."""
+        await self._call(partial(self._client.decide, run, decision, draft=draft, node=node, by=by))
 
     @property
     def _client(self) -> Client:

@@ -39,6 +39,7 @@ WAIT_MS = 1_000
 """How long one read waits for the next event; then it is asked again."""
 
 Outcome = Literal["succeeded", "failed", "retry"]
+Decision = Literal["accept", "abort", "take_over"]
 Flow: TypeAlias = "str | Plan | WorkflowDefinition | Defines"
 """A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
 
@@ -278,6 +279,27 @@ class Client:
         self._decide(
             run,
             lambda state: people.reconcile(state, _op(), call_id, outcome, by=by, result=result),
+        )
+
+    def decide(
+        self,
+        run: str,
+        decision: Decision,
+        *,
+        draft: Any = None,
+        node: str | None = None,
+        by: str = "operator",
+    ) -> None:
+        """
+        Decide on what a repair loop could not: `accept` its best draft, `abort`, or `take_over`
+        with a `draft` of your own, which its gates judge like any other.
+
+        Raises:
+            InvalidInput: no decision is asked for there, or several are and `node` names none.
+        """
+        self._decide(
+            run,
+            lambda state: people.decide(state, _op(), decision, by=by, draft=draft, node=node),
         )
 
     def _decide(self, run: str, decide: Callable[[RunState], Append]) -> None:

@@ -29,8 +29,9 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     Versions rise by one from a `RunRequested` on; nothing but late receipts follows the run's end;
     a node ends once and starts only when it is ready; a request is answered, or given up, once; a
     tool starts after it was called, and a `write` once, unless a person let it be tried again; no
-    result is followed by another start; no allowance is overdrawn, gives back more than it reserved
-    for transport, or is drawn on when it is exhausted or its run is being cancelled.
+    result is followed by another start; rounds of repair are counted by one, at levels that never
+    go down, and none begins on a draft that passed; no allowance is overdrawn, gives back more than
+    it reserved for transport, or is drawn on when it is exhausted or its run is being cancelled.
     """
     check = _Check()
     for event in events:
@@ -56,6 +57,8 @@ class _Check:
         self._for_transport: dict[str, int] = {}
         self._exhausted: set[str] = set()
         self._paused: dict[str, tuple[str, str]] = {}
+        self._rounds: dict[str, tuple[int, int, bool]] = {}
+        """of a repair node: its last round, that one's level, whether its newest draft passed"""
         self._cancelling = False
 
     def take(self, event: Envelope) -> None:
@@ -169,6 +172,20 @@ class _Check:
                 self._for_transport.pop(invocation, None)
                 self._used.pop(invocation, None)
 
+    def round_started(self, event: Envelope, fact: facts.RepairRoundStarted) -> None:
+        iteration, level, passed = self._rounds.get(event.node or "", (0, 0, False))
+        if fact.iteration != iteration + 1:
+            self.say(event, f"round {fact.iteration} follows round {iteration}")
+        if fact.level < level:
+            self.say(event, f"level {fact.level} follows level {level}")
+        if passed and fact.trigger != "review":
+            self.say(event, "the draft had passed")
+        self._rounds[event.node or ""] = (fact.iteration, fact.level, False)
+
+    def judged(self, event: Envelope, fact: facts.QualityAssessed) -> None:
+        iteration, level, _ = self._rounds.get(event.node or "", (0, 0, False))
+        self._rounds[event.node or ""] = (iteration, level, fact.passed)
+
     def cancelling(self, event: Envelope, fact: Fact) -> None:
         self._cancelling = True
 
@@ -188,5 +205,7 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.AllowanceExhausted: _Check.exhausted,
     facts.NodePaused: _Check.paused,
     facts.RunResumed: _Check.resumed,
+    facts.RepairRoundStarted: _Check.round_started,
+    facts.QualityAssessed: _Check.judged,
     facts.RunCancelRequested: _Check.cancelling,
 }

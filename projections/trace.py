@@ -130,6 +130,28 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.SubagentCalled: lambda f: f"{f.invocation}: agent {f.agent} called",
     facts.SubagentCompleted: lambda f: f"{f.invocation}: agent completed with {_size(f.output)}",
     facts.SubagentFailed: lambda f: f"{f.invocation}: agent failed: {f.code}: {f.message}",
+    facts.QualityAssessed: lambda f: (
+        f"draft {f.draft[:8]} {'passed' if f.passed else 'did not pass'}: score {f.score:g}"
+        f"{_more('handed in by a person' if f.taken_over else None)}"
+    ),
+    facts.QualityFailed: lambda f: f"repair is for: {f.gate}",
+    facts.RepairRoundStarted: lambda f: (
+        f"round {f.iteration} begins at level {f.level}, for {f.trigger}, "
+        f"estimated at ${f.estimate_usd:.2f}"
+    ),
+    facts.RepairActionApplied: lambda f: f"{f.kind}{_place(f)} applied",
+    facts.RepairActionSkipped: lambda f: f"{f.kind}{_place(f)} skipped: {f.because}",
+    facts.RepairLevelPassedOver: lambda f: f"level {f.level} passed over: {f.because}",
+    facts.RepairRoundCompleted: lambda f: (
+        f"round {f.iteration} is over: {f.score_before:g} → {f.score_after:g}, {_dollars(f)}"
+    ),
+    facts.RepairEnded: lambda f: f"repair ended: {f.outcome}{_more(f.halt_reason)}",
+    facts.ReviewReceived: lambda f: (
+        f"review: {f.verdict}{_more('of another draft: does not count' if f.stale else None)}"
+    ),
+    facts.DecisionRequested: lambda f: f"a person has to decide: {f.detail}",
+    facts.DecisionMade: lambda f: f"decided: {f.decision}{_more(f.by and f'by {f.by}')}",
+    facts.HandedOver: lambda f: f"draft {f.draft[:8]} handed over: {f.completion_status}",
 }
 
 
@@ -169,6 +191,15 @@ def _usage(usage: Usage | None) -> str:
     if usage is None or usage.completion_tokens is None:
         return "usage unknown"
     return f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+
+
+def _place(fact: facts.RepairActionApplied | facts.RepairActionSkipped) -> str:
+    line = f" at line {fact.line}" if fact.line is not None else ""
+    return f"{line}{_more(fact.section)}"
+
+
+def _dollars(fact: facts.RepairRoundCompleted) -> str:
+    return "cost unknown" if fact.cost_usd is None else f"${fact.cost_usd:.4f}"
 
 
 def _rejected(fact: facts.OutputRejected) -> str:

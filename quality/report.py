@@ -39,7 +39,8 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     """
     Something to repair. `line` counts from 1. `before` is text of that line, `after` what may stand
     in its place; without `after` somebody has to find words. `level_hint` names the level of
-    repair that it is for, where the gate knows.
+    repair that it is for, where the gate knows. A draft that is no text has a JSON pointer as
+    `path` in place of the line.
     """
 
     gate: str
@@ -50,6 +51,7 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None = None
     after: str | None = None
     level_hint: int | None = None
+    path: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):

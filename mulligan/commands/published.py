@@ -29,6 +29,7 @@ from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.projections.chat import Chat
 from mulligan.projections.recovery import RecoveryView
+from mulligan.projections.repair_log import RepairLogs
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
@@ -44,6 +45,7 @@ PUBLISHED: dict[str, type] = {
     "rebuild": Rebuilt,
     "recovery": RecoveryView,
     "redrive": Redriven,
+    "repair-log": RepairLogs,
     "run": RunResult,
     "scripted-model": Serving,
     "status": RunView,

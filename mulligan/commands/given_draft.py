@@ -1,0 +1,34 @@
+"""`--draft FILE`: a draft of a person's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mulligan.errors import InvalidInput
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Larger files are no drafts."""
+
+
+def read_draft(name: str) -> Any:
+    """
+    The text of a file, or its value where it is a `.json` file.
+
+    Raises:
+        InvalidInput: it can't be read, is empty, too large, or not what its name says.
+    """
+    file = Path(name)
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"--draft: {name} can't be read: {error.strerror}") from None
+    if not raw.strip() or len(raw) > MOST_BYTES:
+        raise InvalidInput(f"--draft: {name} holds {len(raw):,} bytes: no draft")
+    try:
+        return msgspec.json.decode(raw) if file.suffix == ".json" else raw.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what = "JSON" if file.suffix == ".json" else "UTF-8 text"
+        raise InvalidInput(f"--draft: {name} is not {what}: {error}") from None
