@@ -80,15 +80,24 @@ def proceed(state: RunState, node: Node, context: Context, outcome: Outcome | No
 
 
 def _judge_first(state: RunState, node: Node, context: Context) -> Step:
+    """The report on the first draft: the one that came with it, else that of the gates."""
+    plan = plan_of(state, node)
     try:
-        return _judge(state, node, context, _given(state, node, context))
+        draft = _given(state, node, context, plan.draft)
+        report = _given(state, node, context, plan.quality) if plan.quality is not None else None
+        if report is None:
+            return _judge(state, node, context, draft)
+        quality = quality_of(report, plan.quality or "")
     except ExpressionFailed as error:
         return fail(node, "expression_failed", str(error))
+    except InvalidInput as error:
+        return fail(node, "invalid_quality", str(error))
+    return Step((assessed(node, quality, Payload.of(draft), iteration=0),))
 
 
-def _given(state: RunState, node: Node, context: Context) -> Any:
-    """The draft that the node begins with."""
-    reference = parse_reference(plan_of(state, node).draft)
+def _given(state: RunState, node: Node, context: Context, path: str) -> Any:
+    """What the node is given at a reference."""
+    reference = parse_reference(path)
     assert reference is not None
     values = scope.values(state, node.id, [reference.name], context.value_of)
     return resolve(reference, values)
@@ -112,7 +121,8 @@ def _came(state: RunState, node: Node, context: Context, outcome: DraftOutcome) 
     except InvalidInput as error:
         return fail(node, "invalid_workload", str(error))
     handed_in = repair.decided.draft if repair.decided is not None else None
-    draft = handed_in or Payload.of(_given(state, node, context))
+    first = plan_of(state, node).draft
+    draft = handed_in or Payload.of(_given(state, node, context, first))
     event = assessed(
         node, quality, draft, iteration=repair.rounds, taken_over=handed_in is not None
     )

@@ -40,6 +40,7 @@ _COMMANDS = {
     "usage": "tokens and cost, as providers reported them",
     "verify": "fold runs twice and check their histories",
     "worker": "work runs until told to stop",
+    "workspace": "the artifacts of a run as files",
 }
 """Each is the object of its name in the module of its name in `mulligan/commands/`."""
 

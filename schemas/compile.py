@@ -149,6 +149,7 @@ class _Compiler:
         offered = offered_names(node, self._draft)
         return RepairPlan(
             draft=node.draft,
+            quality=node.quality,
             gates=self._plugin(node.gates, (*GATES_NAMES, *offered)),
             rework=self._plugin(node.rework, (*REWORK_NAMES, *offered)),
             agents=tuple(node.agents),

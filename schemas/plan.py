@@ -97,7 +97,8 @@ class PluginPlan(msgspec.Struct, frozen=True, kw_only=True):
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True, tag="repair", tag_field="kind"):
     """
     A repair loop: `draft` refers to what is to be judged by `gates` and redone by `rework`, with
-    the help of `agents` (names of `Plan.agents`), in at most `max_rounds`.
+    the help of `agents` (names of `Plan.agents`), in at most `max_rounds`. `quality` refers to a
+    report on it that was made elsewhere, or to null.
 
     `estimates_usd` are what a loop may cost that goes up to each of the five levels, in dollars.
     """
@@ -105,6 +106,7 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True, tag="repair", tag_fi
     draft: str
     gates: PluginPlan
     rework: PluginPlan
+    quality: str | None = None
     agents: tuple[str, ...] = ()
     reviewer: str | None = None
     max_rounds: int = 4

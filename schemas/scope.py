@@ -79,7 +79,10 @@ def scope_problems(draft: Draft) -> Iterator[Problem]:
         yield from _condition_problems(node.when, (*place, "when"), scope)
         yield from _for_each_problems(node.for_each, (*place, "for_each"), scope)
         if isinstance(node, RepairNode):
-            yield from _draft_problems(node.draft, (*place, "draft"), with_item(node, scope))
+            own = with_item(node, scope)
+            yield from _reference_problems(node.draft, (*place, "draft"), own)
+            if node.quality is not None:
+                yield from _reference_problems(node.quality, (*place, "quality"), own)
         if isinstance(node, AgentNode):
             yield from _prompt_problems(node.prompt, (*place, "prompt"), with_item(node, scope))
             yield from _plain_problems(node.system, (*place, "system"), draft)
@@ -144,7 +147,7 @@ def _for_each_problems(path: str | None, place: Place, scope: Scope) -> Iterator
         yield Problem(place, f"{path} is of the type {kind}; for_each takes a list")
 
 
-def _draft_problems(path: str, place: Place, scope: Scope) -> Iterator[Problem]:
+def _reference_problems(path: str, place: Place, scope: Scope) -> Iterator[Problem]:
     reference = parse_reference(path)
     if reference is None:
         yield Problem(place, f"{path!r} is not a reference such as write.text")

@@ -227,12 +227,13 @@ class RepairNode(_Model):
     """
     A node that judges a draft, and repairs it at rising cost until it passes or a bound is met.
 
-    `draft` refers to the value to judge: `write` or `write.text`. `gates` names a function of it
-    that gives a quality report, `rework` one that redoes it at a level, from 1 (surgical edits) to
-    5 (from scratch). Both take, by the names of their parameters, `draft` and the outputs of
-    earlier nodes; `rework` also `level`, `quality`, `repairs` and `stages`. `agents` are those that
-    `rework` may set to work; `reviewer` is one that judges what has passed. `estimates_usd` are
-    cumulative, by level.
+    `draft` refers to the value to judge: `write` or `write.text`; `quality` to a report on it that
+    was made elsewhere, and stands for the first judgement if it is there. `gates` names a function
+    of the draft that gives a quality report, `rework` one that redoes it at a level, from 1
+    (surgical edits) to 5 (from scratch). Both take, by the names of their parameters, `draft` and
+    the outputs of earlier nodes; `rework` also `level`, `quality`, `repairs` and `stages`. `agents`
+    are those that `rework` may set to work; `reviewer` is one that judges what has passed.
+    `estimates_usd` are cumulative, by level.
     """
 
     id: Id
@@ -241,6 +242,7 @@ class RepairNode(_Model):
     when: str | None = None
     for_each: str | None = None
     draft: str
+    quality: str | None = None
     gates: Code
     rework: Code
     agents: list[str] = []

@@ -21,12 +21,14 @@ from mulligan.projections.projector import Projector
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
+from mulligan.workspace import workspace_of, write_workspace
 
 THREADS = 16
 
 GOES_ON_BY = {
     "exhausted": "resume {run}",
     "parked": "redrive {run}",
+    "awaiting_decision": "decide {run} accept|abort|take-over",
     "reconciliation_required": "reconcile {run} CALL succeeded|failed|retry",
 }
 """By the reason of a pause, the command that ends it."""
@@ -55,6 +57,9 @@ def run(
         with working(runtime, threads=THREADS), progress(name) as shown:
             state = _follow(client, name, shown)
         Projector(client.store).catch_up()
+        if state.repairs:
+            write_workspace(client, name)
+            click.echo(f"drafts, reports and repair log: {workspace_of(client, name)}", err=True)
         _show(client, state, as_json)
     sys.exit(EXIT_CODES[state.status])
 
