@@ -25,7 +25,8 @@ def says(text: str, value: Any) -> bool:
     folded = _folded(text)
     if _DAY.fullmatch(words):
         return any(spelled in folded for spelled in _spellings(words))
-    return _folded(words) in folded
+    whole = rf"(?<!\w){re.escape(_folded(words))}(?!\w)"
+    return re.search(whole, folded) is not None
 
 
 def number_of(value: Any) -> float | None:

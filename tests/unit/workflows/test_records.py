@@ -108,6 +108,7 @@ def test_the_score_falls_with_every_fault() -> None:
         ("on March 4, 2024", "2024-03-03", False),
         ("GREEN\n  tea", "green tea", True),
         ("anything", True, False),
+        ("No. A-17", "A-1", False),
     ],
 )
 def test_a_document_says_a_value_however_it_spells_it(text: str, value: Any, said: bool) -> None:
