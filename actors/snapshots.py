@@ -19,7 +19,16 @@ from mulligan.errors import MulliganError
 from mulligan.events import facts, payload
 from mulligan.events.payload import digest_of
 from mulligan.events.store import EventStore
-from mulligan.projections import allowance, run, state
+from mulligan.projections import (
+    allowance,
+    calls,
+    changes,
+    invocations,
+    nodes,
+    repairs,
+    run,
+    state,
+)
 from mulligan.projections.state import RunState
 from mulligan.schemas import plan, tool_spec
 
@@ -32,7 +41,10 @@ MOST_BYTES = 4 << 20
 TTL_MS = 86_400_000
 """A run that nobody has touched for a day may be folded anew."""
 
-_FOLDED_BY = (run, state, allowance, facts, payload, plan, tool_spec)
+_FOLDED_BY = (
+    *(run, state, allowance, calls, changes, invocations, nodes, repairs),
+    *(facts, payload, plan, tool_spec),
+)
 
 _log = structlog.get_logger(__name__)
 

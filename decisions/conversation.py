@@ -13,17 +13,19 @@ from typing import Any, assert_never
 from mulligan.decisions import scope
 from mulligan.decisions.decision import Context
 from mulligan.decisions.output_mode import mode_of
+from mulligan.decisions.question_tools import OFFERS
 from mulligan.decisions.regeneration import note
 from mulligan.events.facts import OutputMode
 from mulligan.events.ids import node_of_invocation, request_id
 from mulligan.events.payload import Payload, canonical
+from mulligan.projections.calls import ASK_FREELY, ASK_QUESTIONS
 from mulligan.projections.state import Call, Invocation, RunState, Turn
 from mulligan.providers.port import Message, ModelRequest, ToolCall, ToolOffer
 from mulligan.schemas.plan import AgentPlan
 
 SUBMIT_OUTPUT = "submit_output"
 CALL_SUBAGENT = "call_subagent"
-HARNESS_TOOLS = frozenset({SUBMIT_OUTPUT, "request_user_input", "ask_user_question"})
+HARNESS_TOOLS = frozenset({SUBMIT_OUTPUT, ASK_FREELY, ASK_QUESTIONS})
 """The calls that must stand alone in a turn (REC-14)."""
 
 RESULT_EXCERPT_BYTES = 32 * 1024
@@ -166,6 +168,10 @@ def _result(call: Call, context: Context, compact: bool) -> str:
             return _shortened(text, call.result)
         return _excerpt(text)
     error = call.error
+    if call.status == "denied" and error is not None:  # an answer, not an error (TOOL-2)
+        return canonical(
+            {"outcome": "not_started", "code": "denied", "message": error.message}
+        ).decode()
     told = {"is_error": True, "code": error.kind if error else call.status}
     if error is not None:
         told["message"] = error.message
@@ -199,6 +205,8 @@ def _offers(state: RunState, agent: AgentPlan, mode: OutputMode) -> tuple[ToolOf
     ]
     if agent.subagents:
         offers.append(_call_subagent(agent))
+    if agent.allow_user_input:
+        offers += OFFERS
     if mode == "tool":
         offers.append(_submit_output(agent))
     return tuple(offers)

@@ -4,6 +4,7 @@ Tool calls: which one comes next, and what to make of one that left no receipt (
 
 from __future__ import annotations
 
+from mulligan.decisions import asking
 from mulligan.decisions.decision import Context, RunTool, Step, ToolOutcome
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
@@ -24,13 +25,15 @@ def next_call(state: RunState, invocation: Invocation, context: Context) -> Step
 
     Whoever asks holds the invocation's lease and runs nothing: a call that has started and has no
     result was left by a lost worker. A `read` or `idempotent` one is run again, with the same key;
-    a `write` is never repeated on its own.
+    a `write` is never repeated on its own. One that waits for a person holds up those after it.
     """
     for call in invocation.calls.values():
         if call.effect is None:
             continue
         if call.status == "started" and call.effect == "write":
             return _lost(invocation, call)
+        if call.status in ("awaiting_input", "awaiting_approval"):
+            return Step((_event(invocation, asking.waits(invocation, call)),))
         if call.status == "unknown":
             return Step((_reconcile(invocation, call),))
         if call.status in ("requested", "started"):

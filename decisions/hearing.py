@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from mulligan.decisions import allowance
+from mulligan.decisions import allowance, asking
 from mulligan.decisions.allowance import FailedAttempt
 from mulligan.decisions.capacity import window_of
 from mulligan.decisions.conversation import CALL_SUBAGENT, in_force, turn_number
@@ -19,6 +19,7 @@ from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     CallMade,
     Cause,
+    InputRequested,
     ModelAnswered,
     ModelFailed,
     RetryReason,
@@ -126,6 +127,11 @@ def _answer(state: RunState, invocation: Invocation, request_id: str, answer: An
     kind = classify(answer, mode, cap_sent)
     if isinstance(kind, Called):
         return _called(state, invocation, request_id, answer, kind)
+    if isinstance(kind, AskedUser) and agent.allow_user_input:
+        question = asking.question_of(invocation, turn_number(invocation), kind.call)
+        if isinstance(question, InputRequested):
+            return _asked(invocation, request_id, answer, kind.call, question)
+        kind = question
     before, used = _taken(invocation, request_id, answer)
     if isinstance(kind, Submitted):
         output = judged(agent, invocation, answer, kind, cap_sent)
@@ -133,12 +139,11 @@ def _answer(state: RunState, invocation: Invocation, request_id: str, answer: An
         if output.failed is None:
             return Step(before)
         kind = output.failed
+    if isinstance(kind, AskedUser):
+        kind = Failed("mixed_turn", "this node does not allow questions to the user")
     match kind:
         case Refused():
             return fail(invocation, before, REFUSED)
-        case AskedUser():
-            failed = Failed("mixed_turn", "this node does not allow questions to the user")
-            return _again(state, invocation, before, request_id, failed, used)
         case Failed():
             return _again(state, invocation, before, request_id, kind, used)
         case _:
@@ -213,6 +218,20 @@ def _taken(
 # --- Calls ---------------------------------------------------------------------------------------
 
 
+def _asked(
+    invocation: Invocation,
+    request_id: str,
+    answer: Answer,
+    call: ToolCall,
+    question: InputRequested,
+) -> Step:
+    """A question is a turn that stays in the conversation; its answer is the call's result."""
+    made = CallMade(call_id=question.request_id, provider_id=question.provider_id, name=call.name)
+    text = Payload.of(answer.text) if answer.text else None
+    before, _ = _taken(invocation, request_id, answer, (made,), text)
+    return Step((*before, event(invocation, question)))
+
+
 def _called(
     state: RunState, invocation: Invocation, request_id: str, answer: Answer, kind: Called
 ) -> Step:
@@ -256,7 +275,8 @@ def _request(
         key=f"{state.run}:{own_id}",
     )
     if spec is not None:
-        return [event(invocation, requested)]
+        approval = asking.approval_of(agent, spec, requested)
+        return [event(invocation, fact) for fact in (requested, approval) if fact is not None]
     unknown = ToolFailed(
         call_id=own_id, code="unknown_tool", message="there is no tool of that name here"
     )

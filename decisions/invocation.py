@@ -25,7 +25,7 @@ from mulligan.decisions.hearing import heard
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED, left_ms
 from mulligan.events.facts import HistoryCompacted, ModelRequested, TimerFired
 from mulligan.events.ids import node_of_invocation
-from mulligan.projections.state import ANSWERED_CALL, Invocation, RunState
+from mulligan.projections.state import ANSWERED_CALL, ASKS_A_PERSON, Invocation, RunState
 from mulligan.providers.port import ModelRequest
 
 
@@ -38,7 +38,7 @@ def proceed(
     if isinstance(outcome, ToolOutcome):
         return Step((event(invocation, effects.receipt(outcome)),))
     if invocation.status != "active":
-        return Step(release=Release("wait"))
+        return _paused(state, invocation, context)
     if invocation.request is not None:
         return interrupted(invocation)
     return _go_on(state, invocation, context)
@@ -59,6 +59,16 @@ def _go_on(state: RunState, invocation: Invocation, context: Context) -> Step:
     return _ask(state, invocation, context, left)
 
 
+def _paused(state: RunState, invocation: Invocation, context: Context) -> Step:
+    """Who waits for a person's word waits no longer than the caller's time lasts (REC-18)."""
+    left = left_ms(state, invocation, context.now_ms)
+    if invocation.reason not in ASKS_A_PERSON or left is None:
+        return Step(release=Release("wait"))
+    if left <= 0:
+        return fail(invocation, (), DEADLINE_EXCEEDED)
+    return Step(release=Release("timer", left))
+
+
 def _wait(invocation: Invocation, left: int) -> Step:
     """Whatever woke us: the wait ends when it is over."""
     if left > 0:
@@ -69,7 +79,7 @@ def _wait(invocation: Invocation, left: int) -> Step:
 def _until_called_back(state: RunState, invocation: Invocation, left: int | None) -> Release:
     """A called agent works; its caller waits for it, or until its own time is over."""
     node = state.nodes[node_of_invocation(invocation.id)]
-    if left is None or node.status == "paused":
+    if left is None or (node.status == "paused" and node.reason not in ASKS_A_PERSON):
         return Release("wait")
     return Release("timer", left)
 

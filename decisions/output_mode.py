@@ -58,7 +58,7 @@ def mode_of(agent: AgentPlan, api_base: str | None = None) -> OutputMode:
 
 def _held_natively(agent: AgentPlan, api_base: str | None) -> bool:
     """Many servers let a model that is held to a schema write nothing else, not even a call."""
-    alone = not (agent.tools or agent.subagents)
+    alone = not (agent.tools or agent.subagents or agent.allow_user_input)
     return alone and holds_to_schemas(agent.model or "", api_base)
 
 

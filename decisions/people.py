@@ -1,11 +1,12 @@
 """
-What producers and operators may do to a run, as appends: request, cancel, resume, reconcile.
+What people may do to a run, as appends: request, cancel, resume, answer, approve, reconcile.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from mulligan.decisions import answers
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
 from mulligan.events.envelope import Envelope, NewEvent
@@ -13,12 +14,15 @@ from mulligan.events.facts import (
     DecisionMade,
     EffectReconciled,
     Fact,
+    InputProvided,
     NodeCompleted,
     NodeFailed,
     Priority,
     RunCancelRequested,
     RunRequested,
     RunResumed,
+    ToolApproved,
+    ToolDenied,
 )
 from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.payload import Payload, canonical, digest_of
@@ -26,6 +30,7 @@ from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
 from mulligan.projections.allowance import RESUMABLE
 from mulligan.projections.calls import NO_EFFECT, is_lost_function
+from mulligan.projections.open_requests import open_requests
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
@@ -95,6 +100,7 @@ def resume(state: RunState, op: str, node: str | None = None) -> Append:
         raise InvalidInput(
             f"run {state.run!r} is {state.status}"
             + (f", waiting: {waits}, which a resume does not settle" if waits else "")
+            + "".join(f"\n  {one.line}" for one in open_requests(state))
         )
     return _append(state, op, ByVersion(state.version), (RunResumed(target=node),))
 
@@ -211,6 +217,55 @@ def decide(
         by=by,
     )
     return _append(state, op, AsFact(f"decide {request}"), (fact,), node=name)
+
+
+def answer(
+    state: RunState, op: str, request_id: str, given: answers.Given, *, by: str
+) -> Append | None:
+    """
+    Answer a question; None: it was answered so before.
+
+    Raises:
+        InvalidInput: there is no such question, it was answered otherwise, or this is no answer.
+    """
+    question, call = answers.asked(state, request_id)
+    said = Payload.of(answers.checked(question, given))
+    if call.result is not None:
+        if call.result.digest == said.digest:
+            return None
+        raise InvalidInput(f"question {request_id!r} was answered before, and that answer stands")
+    answers.refuse_ending(state)
+    fact = InputProvided(request_id=request_id, answer=said, by=by)
+    return _append(state, op, AsFact(f"answer {request_id}"), (fact,), node=question.node)
+
+
+def approve(state: RunState, op: str, call_id: str, *, by: str) -> Append | None:
+    """
+    Let a call be run that waits for it; None: it was let before.
+
+    Raises:
+        InvalidInput: there is no such call, it does not wait for approval, or was denied.
+    """
+    if answers.approval(state, call_id, "approved") is None:
+        return None
+    return _approval(state, op, ToolApproved(call_id=call_id, by=by))
+
+
+def deny(state: RunState, op: str, call_id: str, reason: str = "", *, by: str) -> Append | None:
+    """
+    Refuse a call that waits for approval, which its agent is told; None: it was refused before.
+
+    Raises:
+        InvalidInput: there is no such call, it does not wait for approval, or was approved.
+    """
+    if answers.approval(state, call_id, "denied") is None:
+        return None
+    return _approval(state, op, ToolDenied(call_id=call_id, reason=reason, by=by))
+
+
+def _approval(state: RunState, op: str, fact: ToolApproved | ToolDenied) -> Append:
+    writer = AsFact(f"approval {fact.call_id}")
+    return _append(state, op, writer, (fact,), node=node_of_invocation(fact.call_id))
 
 
 def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:

@@ -101,6 +101,9 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
         ):
             yield _wake(state.worker_of(invocation_of_call(fact.call_id)))
             yield _wake(run)
+        case facts.InputProvided():
+            yield _wake(state.worker_of(invocation_of_call(fact.request_id)))
+            yield _wake(run)
         case facts.DecisionMade():
             yield _wake(state.worker_of(event.node or ""))
         case _:

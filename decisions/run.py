@@ -10,7 +10,7 @@ fails.
 
 from __future__ import annotations
 
-from mulligan.decisions import scope
+from mulligan.decisions import asking, scope
 from mulligan.decisions.decision import Context, Release, Step
 from mulligan.errors import ExpressionFailed
 from mulligan.events.envelope import NewEvent
@@ -30,11 +30,15 @@ from mulligan.events.facts import (
 )
 from mulligan.events.ids import instance_id
 from mulligan.events.payload import Payload
-from mulligan.projections.state import ENDED_NODE, Call, Invocation, Node, RunState
+from mulligan.projections.open_requests import open_requests
+from mulligan.projections.state import ASKS_A_PERSON, ENDED_NODE, Call, Invocation, Node, RunState
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, NodePlan
 
 BATCH = 400
 """Events of one step about a run's nodes, well below the store's limit for an append."""
+
+NAMED = 5
+"""Of what a run waits for its pause names at most so many."""
 
 PAUSE_ORDER: tuple[PauseReason, ...] = (
     "reconciliation_required",
@@ -120,10 +124,15 @@ def _fan_out(state: RunState, node: Node, context: Context) -> list[NewEvent]:
 
 
 def _carry_alone(state: RunState, events: list[NewEvent]) -> tuple[NewEvent, ...]:
-    """A node that is ready all alone is carried by the run's own task, in place."""
+    """
+    A node that is ready all alone is carried by the run's own task, in place; unless it may wait
+    for a person, while the run has to see to the others.
+    """
     ready = [i for i, event in enumerate(events) if _is_work(event)]
     if len(ready) == 1 and state.active == 0 and not _others_wait(state):
         at = ready[0]
+        if asking.may_wait(state, events[at].node or ""):
+            return tuple(events)
         fact = events[at].data
         assert isinstance(fact, NodeReady)
         carried = NodeReady(carried=True, index=fact.index)
@@ -168,9 +177,21 @@ def _pause(state: RunState, reason: PauseReason) -> Step:
     waiting = Release("wait")
     if state.status == "paused" and state.reason == reason:
         return Step(release=waiting)
+    return Step(
+        (NewEvent(RunPaused(reason=reason, detail=_waits(state, reason))),), release=waiting
+    )
+
+
+def _waits(state: RunState, reason: PauseReason) -> str:
+    """What waits: the first of the questions, or the first nodes."""
+    if reason in ASKS_A_PERSON:
+        return _first([one.line for one in open_requests(state)], "; ")
     nodes = [node.id for node in state.nodes.values() if node.reason == reason]
-    detail = f"node {', '.join(nodes[:5])}" + (" …" if len(nodes) > 5 else "")
-    return Step((NewEvent(RunPaused(reason=reason, detail=detail)),), release=waiting)
+    return f"node {_first(nodes, ', ')}"
+
+
+def _first(names: list[str], between: str) -> str:
+    return between.join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
 
 
 def _output(state: RunState, context: Context) -> object:

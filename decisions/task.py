@@ -8,6 +8,8 @@ log together or not at all.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from mulligan.decisions import effects, invocation, node, repair, run
 from mulligan.decisions.decision import (
     Context,
@@ -94,9 +96,16 @@ def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:
     if carried is None or state.status == "cancelling":
         return run.advance(state, context)
     step = node.work(state, carried, context, outcome)
-    if step.release is not None and step.release.to == "wait" and carried.status == "paused":
-        return run.advance(state, context)
-    return step
+    if step.release is None or carried.status != "paused":
+        return step
+    return _beside(run.advance(state, context), step.release)
+
+
+def _beside(graph: Step, paused: Release) -> Step:
+    """The graph goes on beside a node that is paused, and that may have a time limit to keep."""
+    if graph.release is None or graph.release.to != "wait":
+        return graph
+    return replace(graph, release=paused)
 
 
 def _stopped(state: RunState, outcome: Outcome | None) -> Step:

@@ -2,8 +2,9 @@
 How long an agent may take, and how long it waits before a request is sent again.
 
 Two limits of the caller count (REC-18): a node's or agent's `timeout`, from its beginning or from
-when it was last let go on, and the workflow's `deadline`, from when a worker took the run up. Both
-end the invocation with the reason `deadline_exceeded`; there is none unless the workflow sets it.
+when an operator last let it go on, and the workflow's `deadline`, from when a worker took the run
+up. Both end the invocation with the reason `deadline_exceeded`; there is none unless the workflow
+sets it. The time in which an agent waits for a person's answer or approval counts like any other.
 """
 
 from __future__ import annotations

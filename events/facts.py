@@ -409,22 +409,27 @@ class ToolRequested(Fact, frozen=True, kw_only=True):
 
 
 class ToolApprovalRequested(Fact, frozen=True, kw_only=True):
-    """A person has to allow the call."""
+    """A person has to allow the call before it is started; what is shown of it is here again."""
 
     call_id: str
+    tool: str = ""
+    effect: EffectClass | None = None
+    arguments: Payload | None = None
 
 
 class ToolApproved(Fact, frozen=True, kw_only=True):
     """A person allowed the call."""
 
     call_id: str
+    by: str = ""
 
 
 class ToolDenied(Fact, frozen=True, kw_only=True):
-    """A person refused the call; the model is told."""
+    """A person refused the call, which is never started; the model is told."""
 
     call_id: str
     reason: str = ""
+    by: str = ""
 
 
 class ToolStarted(Fact, frozen=True, kw_only=True):
@@ -471,7 +476,10 @@ class EffectReconciled(Fact, frozen=True, kw_only=True):
 
 
 class InputRequested(Fact, frozen=True, kw_only=True):
-    """An agent asks the user."""
+    """
+    An agent asks the user: with a `message` that wants free text, or with `questions` of
+    `{id, header, question, options: [{label, description}]}`. `request_id` is the call's id.
+    """
 
     request_id: str
     invocation: str
@@ -481,10 +489,11 @@ class InputRequested(Fact, frozen=True, kw_only=True):
 
 
 class InputProvided(Fact, frozen=True, kw_only=True):
-    """The user answered."""
+    """The user answered: with a text, or with an object of the answers by their question's id."""
 
     request_id: str
     answer: Payload
+    by: str = ""
 
 
 class DecisionRequested(Fact, frozen=True, kw_only=True):

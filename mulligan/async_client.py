@@ -20,9 +20,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mulligan.client import Client, Decision, Flow, Outcome, output_of
+from mulligan.decisions.answers import Given
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
+from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
@@ -161,6 +163,34 @@ class AsyncClient:
     ) -> None:
         """See `Client.decide`."""
         await self._call(partial(self._client.decide, run, decision, draft=draft, node=node, by=by))
+
+    async def question(
+        self, run: str, *, node: str | None = None, request: str | None = None
+    ) -> OpenRequest:
+        """See `Client.question`."""
+        return await self._call(partial(self._client.question, run, node=node, request=request))
+
+    async def answer(
+        self,
+        run: str,
+        answer: Given,
+        *,
+        node: str | None = None,
+        request: str | None = None,
+        by: str = "operator",
+    ) -> bool:
+        """See `Client.answer`."""
+        return await self._call(
+            partial(self._client.answer, run, answer, node=node, request=request, by=by)
+        )
+
+    async def approve(self, run: str, call_id: str, *, by: str = "operator") -> bool:
+        """See `Client.approve`."""
+        return await self._call(partial(self._client.approve, run, call_id, by=by))
+
+    async def deny(self, run: str, call_id: str, reason: str = "", *, by: str = "operator") -> bool:
+        """See `Client.deny`."""
+        return await self._call(partial(self._client.deny, run, call_id, reason, by=by))
 
     @property
     def _client(self) -> Client:

@@ -16,11 +16,14 @@ from mulligan._version import __version__
 from mulligan.errors import EnvironmentUnfit, MulliganError
 
 _COMMANDS = {
+    "answer": "tell an agent what it asks",
+    "approve": "let a tool's call be run that waits for it",
     "cancel": "cancel a run",
     "chat": "a run as a conversation",
     "check-output": "judge a model's output, without a model or Redis",
     "decide": "decide on a draft that repair could not bring through its gates",
     "demo": "a run whose model misbehaves and whose worker is killed, shown live",
+    "deny": "refuse a tool's call that waits for approval",
     "doctor": "check server, queue and workers, and say what to do",
     "down": "stop the embedded server",
     "enqueue": "ask for a run and print its id",

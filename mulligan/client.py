@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from mulligan.decisions import people
+from mulligan.decisions import answers, people
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.envelope import Envelope
@@ -25,6 +25,7 @@ from mulligan.events.payload import Payload
 from mulligan.events.prepared import is_run_id
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
+from mulligan.projections.open_requests import OpenRequest, open_requests
 from mulligan.projections.run import evolve, fold
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import AgentPlan, Plan
@@ -302,6 +303,71 @@ class Client:
             lambda state: people.decide(state, _op(), decision, by=by, draft=draft, node=node),
         )
 
+    def question(
+        self, run: str, *, node: str | None = None, request: str | None = None
+    ) -> OpenRequest:
+        """
+        What an agent asks: the `request` of that id, or the only question of the run, or of a node.
+
+        Raises:
+            InvalidInput: nothing is asked there, or several things; the message says what.
+        """
+        state = self.status(run)
+        return answers.asked(state, answers.request_id(state, node, request))[0]
+
+    def answer(
+        self,
+        run: str,
+        answer: answers.Given,
+        *,
+        node: str | None = None,
+        request: str | None = None,
+        by: str = "operator",
+    ) -> bool:
+        """
+        Answer what an agent asks, and let it go on: with a text, or, to questions with options,
+        with an answer for each id, a text or `{"option": label}`. Where several wait, name the
+        `node` or the `request`. False: it was answered so before.
+
+        Raises:
+            InvalidInput: nothing is asked there, it was answered otherwise, or this is no answer to
+                what is asked; the message says what would be.
+        """
+        asked = self.question(run, node=node, request=request).id
+        return self._tell(run, lambda state: people.answer(state, _op(), asked, answer, by=by))
+
+    def approve(self, run: str, call_id: str, *, by: str = "operator") -> bool:
+        """
+        Let a call be run that waits for approval; it is run once. False: it was approved before.
+
+        Raises:
+            InvalidInput: there is no such call, it does not wait for approval, or was denied.
+        """
+        return self._tell(run, lambda state: people.approve(state, _op(), call_id, by=by))
+
+    def deny(self, run: str, call_id: str, reason: str = "", *, by: str = "operator") -> bool:
+        """
+        Refuse a call that waits for approval: it is never started, and its agent is told the
+        `reason` and goes on. False: it was denied before.
+
+        Raises:
+            InvalidInput: there is no such call, it does not wait for approval, or was approved.
+        """
+        return self._tell(run, lambda state: people.deny(state, _op(), call_id, reason, by=by))
+
+    def _tell(self, run: str, say: Callable[[RunState], Append | None]) -> bool:
+        """
+        Say something of which the first word counts; False: it was said before. Of two at once the
+        log keeps both and the folds the first, so whoever came second finds out by saying it again.
+        """
+        state = self.status(run)
+        append = say(state)
+        if append is None:
+            return False
+        self._append(append, state.priority)
+        say(self.status(run))
+        return True
+
     def _decide(self, run: str, decide: Callable[[RunState], Append]) -> None:
         """A decision on what was seen; seen again, if the run moved on in between."""
         while True:
@@ -372,7 +438,8 @@ def why(state: RunState) -> str:
         for one in state.invocations.values()
         if one.recovery.cause is not None and one.status == "paused"
     ]
-    told = "; ".join(causes + _unknown_effects(state)) or state.detail
+    asked = [one.line for one in open_requests(state)]
+    told = "; ".join(causes + _unknown_effects(state) + asked) or state.detail
     return ": ".join(filter(None, (state.reason, told)))
 
 

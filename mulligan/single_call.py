@@ -7,7 +7,8 @@ A single agent, called outside any run.
 `invoke` and `ainvoke` take the decisions that a run's workers take, on a log that lives as long as
 the call: the same retries under the same allowance (its own, REC-29), the same judgement of
 outputs, the same intent before each request and tool. What a run survives (a crash, a restart) a
-call does not; one that is paused is over, and raises.
+call does not; one that is paused is over, and raises. So nobody can be asked by one: questions to
+people and tools that want approval are refused.
 """
 
 from __future__ import annotations
@@ -269,6 +270,7 @@ def _plan(
 ) -> Plan:
     """The plan of a run with the one agent, checked as a workflow's is."""
     given: dict[str, Any] = dict(options)
+    _refuse_to_ask(given, tools)
     flow = Workflow("invoke", **{k: given[k] for k in _OF_SETTINGS if k in given})
     own = {k: v for k, v in given.items() if k not in _NOT_OF_AGENT}
     flow.agent(AGENT, prompt=prompt, **own)
@@ -278,6 +280,16 @@ def _plan(
     work = replace(node.work, tools=tuple(tools))
     specs = {path: _spec(path, tool) for path, tool in tools.items()}
     return replace(plan, nodes=(replace(node, work=work),), tools=specs)
+
+
+def _refuse_to_ask(given: Mapping[str, Any], tools: Mapping[str, Tool[..., Any]]) -> None:
+    """Nobody can be asked: an answer may take days, and a call is gone with its process."""
+    instead = "outside a run: enqueue a workflow with this agent as its node"
+    asking = [tool.name for tool in tools.values() if tool.permission == "ask"]
+    if asking:
+        raise InvalidInput(f"tool {asking[0]!r} wants approval, which nobody can give {instead}")
+    if given.get("allow_user_input") or given.get("ask_before"):
+        raise InvalidInput(f"allow_user_input and ask_before have nobody to ask {instead}")
 
 
 def _by_path(tools: Sequence[Tool[..., Any]]) -> dict[str, Tool[..., Any]]:

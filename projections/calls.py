@@ -1,5 +1,5 @@
 """
-What facts about tool calls and called agents change in a run's state.
+What facts about calls change in a run's state: of tools, of agents, and of people.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
 from mulligan.events.ids import invocation_of_call
+from mulligan.events.payload import Payload
 from mulligan.projections import repairs
 from mulligan.projections.changes import (
     Changes,
@@ -21,6 +22,7 @@ from mulligan.projections.changes import (
 )
 from mulligan.projections.state import (
     ANSWERED_CALL,
+    ASKS_A_PERSON,
     Call,
     Invocation,
     NodeStatus,
@@ -129,6 +131,86 @@ def _reconciled_pause(state: RunState, call_id: str, now_ms: int) -> None:
     if invocation.reason == "reconciliation_required" and not unknown:
         goes_on(state)
         unpause(state, invocation, now_ms)
+
+
+# --- People --------------------------------------------------------------------------------------
+
+ASK_FREELY = "request_user_input"
+ASK_QUESTIONS = "ask_user_question"
+DENIED = "a person did not allow this call"
+
+
+@on(facts.InputRequested)
+def _input_requested(state: RunState, event: Envelope, fact: facts.InputRequested) -> None:
+    """To ask is a call whose result is the answer; asked again it does no harm."""
+    given: dict[str, object] = (
+        {"questions": list(fact.questions)}
+        if fact.questions
+        else {"assistant_message": fact.message}
+    )
+    _put_call(
+        state,
+        Call(
+            id=fact.request_id,
+            name=ASK_QUESTIONS if fact.questions else ASK_FREELY,
+            provider_id=fact.provider_id,
+            arguments=Payload.of(given),
+            effect="read",
+            status="awaiting_input",
+        ),
+    )
+
+
+@on(facts.InputProvided)
+def _input_provided(state: RunState, event: Envelope, fact: facts.InputProvided) -> None:
+    goes_on(state)
+    call = _call(state, fact.request_id)
+    if call.status == "awaiting_input":
+        _put_call(state, replace(call, status="succeeded", result=fact.answer))
+        _person_spoke(state, fact.request_id)
+
+
+@on(facts.ToolApprovalRequested)
+def _approval_requested(
+    state: RunState, event: Envelope, fact: facts.ToolApprovalRequested
+) -> None:
+    call = _call(state, fact.call_id)
+    _put_call(state, replace(call, status="awaiting_approval"))
+
+
+@on(facts.ToolApproved)
+def _approved(state: RunState, event: Envelope, fact: facts.ToolApproved) -> None:
+    goes_on(state)
+    call = _call(state, fact.call_id)
+    if call.status == "awaiting_approval":
+        _put_call(state, replace(call, status="requested", approved=True))
+        _person_spoke(state, fact.call_id)
+
+
+@on(facts.ToolDenied)
+def _denied(state: RunState, event: Envelope, fact: facts.ToolDenied) -> None:
+    goes_on(state)
+    call = _call(state, fact.call_id)
+    if call.status == "awaiting_approval":
+        message = f"{DENIED}: {fact.reason}" if fact.reason else DENIED
+        _put_call(
+            state, replace(call, status="denied", error=Cause(kind="denied", message=message))
+        )
+        _person_spoke(state, fact.call_id)
+
+
+def _person_spoke(state: RunState, call_id: str) -> None:
+    """
+    What waited for a person goes on, unless its next call in order waits for one too. Its time has
+    gone on meanwhile, so it counts from where it did.
+    """
+    invocation = state.invocations[invocation_of_call(call_id)]
+    waits = invocation.next_open
+    if invocation.reason in ASKS_A_PERSON and not (waits and waits.status in ASKS_A_PERSON):
+        unpause(state, invocation, invocation.since_ms)
+
+
+# --- Agents --------------------------------------------------------------------------------------
 
 
 @on(facts.SubagentCalled)

@@ -192,8 +192,11 @@ class _Reader:
 
 
 def _question(fact: facts.InputRequested) -> str:
-    asked = (canonical(question).decode() for question in fact.questions)
-    return "\n".join([*filter(None, [fact.message]), *asked])
+    lines = [fact.message] if fact.message else []
+    for one in fact.questions:
+        lines.append(f"{one['id']} [{one['header']}]: {one['question']}")
+        lines += [f"- {option['label']}: {option['description']}" for option in one["options"]]
+    return "\n".join(lines)
 
 
 def _excerpt(text: str) -> str:

@@ -29,9 +29,11 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     Versions rise by one from a `RunRequested` on; nothing but late receipts follows the run's end;
     a node ends once and starts only when it is ready; a request is answered, or given up, once; a
     tool starts after it was called, and a `write` once, unless a person let it be tried again; no
-    result is followed by another start; rounds of repair are counted by one, at levels that never
-    go down, and none begins on a draft that passed; no allowance is overdrawn, gives back more than
-    it reserved for transport, or is drawn on when it is exhausted or its run is being cancelled.
+    result is followed by another start; what wants approval starts after it, and never after a
+    denial; what is answered was asked, once; rounds of repair are counted by one, at levels that
+    never go down, and none begins on a draft that passed; no allowance is overdrawn, gives back
+    more than it reserved for transport, or is drawn on when it is exhausted or its run is being
+    cancelled.
     """
     check = _Check()
     for event in events:
@@ -56,6 +58,8 @@ class _Check:
         self._used: dict[str, int] = {}
         self._for_transport: dict[str, int] = {}
         self._exhausted: set[str] = set()
+        self._questions: set[str] = set()
+        self._awaits: set[str] = set()
         self._paused: dict[str, tuple[str, str]] = {}
         self._rounds: dict[str, tuple[int, int, bool]] = {}
         """of a repair node: its last round, that one's level, whether its newest draft passed"""
@@ -122,12 +126,37 @@ class _Check:
             self.say(event, f"call {fact.call_id} was never made")
         if fact.call_id in self._answered:
             self.say(event, f"call {fact.call_id} had its result")
+        if fact.call_id in self._awaits:
+            self.say(event, f"call {fact.call_id} was not approved")
         starts = self._starts[fact.call_id] = self._starts.get(fact.call_id, 0) + 1
         if effect == "write" and starts > self._allowed[fact.call_id]:
             self.say(event, f"the write {fact.call_id} was started again on its own")
 
     def tool_answered(self, event: Envelope, fact: Any) -> None:
         self._answered.add(fact.call_id)
+
+    def approval_asked(self, event: Envelope, fact: facts.ToolApprovalRequested) -> None:
+        if fact.call_id not in self._effects:
+            self.say(event, f"call {fact.call_id} was never made")
+        self._awaits.add(fact.call_id)
+
+    def approved(self, event: Envelope, fact: facts.ToolApproved) -> None:
+        """The first word counts: a call that was denied has its answer."""
+        if fact.call_id not in self._answered:
+            self._awaits.discard(fact.call_id)
+
+    def denied(self, event: Envelope, fact: facts.ToolDenied) -> None:
+        if fact.call_id in self._awaits:
+            self._answered.add(fact.call_id)
+
+    def question_asked(self, event: Envelope, fact: facts.InputRequested) -> None:
+        if fact.request_id in self._questions:
+            self.say(event, f"question {fact.request_id} was asked before")
+        self._questions.add(fact.request_id)
+
+    def question_answered(self, event: Envelope, fact: facts.InputProvided) -> None:
+        if fact.request_id not in self._questions:
+            self.say(event, f"question {fact.request_id} was never asked")
 
     def reconciled(self, event: Envelope, fact: facts.EffectReconciled) -> None:
         if fact.outcome == "retry":
@@ -199,6 +228,11 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.ToolRequested: _Check.called,
     facts.ToolStarted: _Check.tool_started,
     (facts.ToolSucceeded, facts.ToolFailed): _Check.tool_answered,
+    facts.ToolApprovalRequested: _Check.approval_asked,
+    facts.ToolApproved: _Check.approved,
+    facts.ToolDenied: _Check.denied,
+    facts.InputRequested: _Check.question_asked,
+    facts.InputProvided: _Check.question_answered,
     facts.EffectReconciled: _Check.reconciled,
     facts.AllowanceReserved: _Check.reserved,
     facts.AllowanceRefunded: _Check.refunded,

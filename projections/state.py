@@ -48,7 +48,14 @@ NodeStatus = Literal[
     "skipped",
 ]
 CallStatus = Literal[
-    "requested", "awaiting_approval", "started", "succeeded", "failed", "unknown", "denied"
+    "requested",
+    "awaiting_approval",
+    "awaiting_input",
+    "started",
+    "succeeded",
+    "failed",
+    "unknown",
+    "denied",
 ]
 Phase = Literal["active", "retrying", "paused", "cancelled"]
 
@@ -56,6 +63,9 @@ ENDED_RUN: frozenset[RunStatus] = frozenset({"cancelled", "completed", "failed"}
 ENDED_NODE: frozenset[NodeStatus] = frozenset({"completed", "failed", "cancelled", "skipped"})
 ACTIVE_NODE: frozenset[NodeStatus] = frozenset({"ready", "running", "retrying"})
 ANSWERED_CALL: frozenset[CallStatus] = frozenset({"succeeded", "failed", "denied"})
+ASKS_A_PERSON: frozenset[PauseReason] = frozenset({"awaiting_input", "awaiting_approval"})
+"""The reasons to be paused for which an agent's time goes on: the caller's limits hold for people
+too."""
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -70,7 +80,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A call of a tool or of a subagent, and its receipt (REC-32)."""
+    """A call of a tool, of a subagent, or a question to a person, and its receipt (REC-32)."""
 
     id: str
     name: str
@@ -81,6 +91,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     key: str = ""
     status: CallStatus = "requested"
     executions: int = 0
+    approved: bool = False
+    """a person allowed it"""
     result: Payload | None = None
     error: Cause | None = None
     section: str | None = None
@@ -166,6 +178,12 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def parent(self) -> str | None:
         """The invocation that called this one."""
         return self.recovery.parent_id
+
+    @property
+    def next_open(self) -> Call | None:
+        """The first call, agents' aside, without an answer: calls are taken in order."""
+        own = (call for call in self.calls.values() if call.effect is not None)
+        return next((call for call in own if call.status not in ANSWERED_CALL), None)
 
 
 class AssessedDraft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -355,6 +373,7 @@ class RunState(msgspec.Struct, kw_only=True):
 __all__ = [
     "ACTIVE_NODE",
     "ANSWERED_CALL",
+    "ASKS_A_PERSON",
     "ENDED_NODE",
     "ENDED_RUN",
     "AssessedDraft",

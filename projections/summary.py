@@ -21,6 +21,8 @@ class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     last_event: str = ""
     status: str = "queued"
     reason: str | None = None
+    detail: str = ""
+    """of a run that is paused: what waits"""
     workflow: str = ""
     tags: tuple[str, ...] = ()
     requested_ms: int = 0
@@ -81,13 +83,15 @@ def _status(summary: RunSummary, event: Envelope) -> None:
         return
     if isinstance(fact, _GOES_ON):
         if summary.status == "paused":
-            summary.status, summary.reason = "running", None
+            summary.status, summary.reason, summary.detail = "running", None, ""
         return
     status = _STATUS.get(type(fact))
     if status is None or (summary.status == "cancelling" and status not in _ENDED):
         return
     summary.status = status
-    summary.reason = fact.reason if isinstance(fact, facts.RunPaused) else None
+    paused = fact if isinstance(fact, facts.RunPaused) else None
+    summary.reason = paused.reason if paused else None
+    summary.detail = paused.detail if paused else ""
     if status == "running" and summary.started_ms is None:
         summary.started_ms = event.time_ms
     if status in _ENDED:

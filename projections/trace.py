@@ -1,7 +1,8 @@
 """
 A run's trace: what happened at each node, in order, in words that a person can act on.
 
-Content is never in it: outputs and arguments are named by size and digest.
+Content is never in it: outputs and arguments are named by size and digest. What a person is asked
+to answer or to approve is, or nobody could: in its beginning.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact, Usage
-from mulligan.events.payload import Payload
+from mulligan.events.payload import Payload, canonical
 from mulligan.projections import run as runs
+from mulligan.projections.open_requests import excerpt
 from mulligan.projections.state import RunState
 
 
@@ -122,6 +124,11 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ToolRequested: lambda f: (
         f"{f.call_id}: {f.tool} called ({f.effect}), {_size(f.arguments)}"
     ),
+    facts.ToolApprovalRequested: lambda f: _approval(f),
+    facts.ToolApproved: lambda f: f"{f.call_id}: approved{_by(f.by)}",
+    facts.ToolDenied: lambda f: f"{f.call_id}: denied{_by(f.by)}{_more(f.reason)}",
+    facts.InputRequested: lambda f: f"{f.request_id} asks: {_question(f)}",
+    facts.InputProvided: lambda f: f"{f.request_id}: answered{_by(f.by)}, {_size(f.answer)}",
     facts.ToolStarted: lambda f: f"{f.call_id}: execution {f.execution} begins",
     facts.ToolSucceeded: lambda f: f"{f.call_id}: succeeded with {_size(f.result)}",
     facts.ToolFailed: lambda f: f"{f.call_id}: failed: {f.code}: {f.message}",
@@ -185,6 +192,23 @@ def _answered(fact: facts.ModelAnswered) -> str:
     stop = fact.finish_reason or ("no finish reason" if fact.terminal else "no terminal event")
     calls = f", {len(fact.calls)} calls" if fact.calls else ""
     return f"{fact.request_id} answered: {stop}{calls}, {_usage(fact.usage)}"
+
+
+def _approval(fact: facts.ToolApprovalRequested) -> str:
+    given = fact.arguments
+    if given is None or not given.inline:  # large ones are for `mulligan status` to show
+        arguments = _size(given) if given is not None else "nothing"
+    else:
+        arguments = excerpt(canonical(given.value).decode())
+    return f"{fact.call_id} waits for approval: {fact.tool} ({fact.effect}) with {arguments}"
+
+
+def _question(fact: facts.InputRequested) -> str:
+    return excerpt(fact.message or " | ".join(one["question"] for one in fact.questions))
+
+
+def _by(name: str) -> str:
+    return f" by {name}" if name else ""
 
 
 def _usage(usage: Usage | None) -> str:

@@ -72,6 +72,7 @@ class AgentOptions(TypedDict, total=False):
     max_output_tokens: int
     temperature: float
     allow_user_input: bool
+    ask_before: Sequence[CodeLike]
     accept_missing_closers: bool
     decompose: CodeLike
     timeout: DurationLike
@@ -155,8 +156,8 @@ class Workflow:
         data: dict[str, Any] = {"prompt": prompt, **options}
         if "output" in data:
             data["output_schema"] = _schema(data.pop("output"))
-        if "tools" in data:
-            data["tools"] = [self._path(name, tool) for tool in data["tools"]]
+        for key in data.keys() & {"tools", "ask_before"}:
+            data[key] = [self._path(name, tool) for tool in data[key]]
         if "subagents" in data:
             data["subagents"] = [_name(agent) for agent in data["subagents"]]
         if "decompose" in data:

@@ -27,6 +27,7 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
             yield _in_schema(message, draft.input_schema, ("input_schema",))
     for place, agent in draft.prompted():
         yield from _tool_problems(agent.tools, (*place, "tools"), code)
+        yield from _approval_problems(agent, (*place, "ask_before"))
         yield from _agent_problems(agent, place, draft, code)
     for position, node in draft.nodes.items():
         if isinstance(node, FunctionNode):
@@ -68,6 +69,15 @@ def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[
             message = f"{first} and {path} are both named {name!r}; set another by @tool(name=…)"
             yield Problem(place, message, item=item)
         elif path in paths[:item]:
+            yield Problem(place, f"{path!r} is named twice", item=item)
+
+
+def _approval_problems(agent: AgentDefinition, place: Place) -> Iterator[Problem]:
+    for item, path in enumerate(agent.ask_before):
+        if path not in agent.tools:
+            hint = did_you_mean(path, agent.tools)
+            yield Problem(place, f"{path!r} is none of this agent's tools{hint}", item=item)
+        elif path in agent.ask_before[:item]:
             yield Problem(place, f"{path!r} is named twice", item=item)
 
 

@@ -127,6 +127,7 @@ class _Compiler:
             max_output_tokens=agent.max_output_tokens,
             temperature=agent.temperature,
             allow_user_input=agent.allow_user_input,
+            ask_before=tuple(agent.ask_before),
             accept_missing_closers=agent.accept_missing_closers,
             decompose=self._ref(agent.decompose) if agent.decompose else None,
             timeout_ms=agent.timeout,

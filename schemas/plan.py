@@ -50,8 +50,9 @@ class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_fiel
     """
     An agent, of a node or callable by name; what its settings leave open is resolved.
 
-    `tools` are paths, keys of `Plan.tools`; `model` is None where neither the workflow nor the
-    caller named one.
+    `tools` are paths, keys of `Plan.tools`, and `ask_before` those of them whose calls wait for
+    approval, besides the tools that demand it themselves; `model` is None where neither the
+    workflow nor the caller named one.
     """
 
     prompt: str
@@ -65,6 +66,7 @@ class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_fiel
     max_output_tokens: int | None = None
     temperature: float | None = None
     allow_user_input: bool = False
+    ask_before: tuple[str, ...] = ()
     accept_missing_closers: bool = False
     decompose: CodeRef | None = None
     timeout_ms: int | None = None

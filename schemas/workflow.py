@@ -166,7 +166,9 @@ class AgentDefinition(_Model):
     What an agent is told and offered. Under `agents:` it is one that other agents may call.
 
     A node's prompt is a template of the user's message; a called agent's prompt is its
-    instructions, and its input is the user's message.
+    instructions, and its input is the user's message. With `allow_user_input` it may ask people.
+    `ask_before` names those of its `tools` whose calls wait for a person's approval, besides those
+    that demand it themselves: a workflow can ask for more of it than a tool does, not for less.
     """
 
     prompt: str
@@ -180,6 +182,7 @@ class AgentDefinition(_Model):
     max_output_tokens: int | None = Field(None, gt=0)
     temperature: float | None = Field(None, ge=0)
     allow_user_input: bool = False
+    ask_before: list[Code] = []
     accept_missing_closers: bool = False
     decompose: Code | None = None
     timeout: Duration | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Generic, ParamSpec, TypeVar, get_args, overload
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,7 +20,7 @@ from mulligan.events.facts import EffectClass, ToolOutcome
 from mulligan.schemas.call_names import KEY
 from mulligan.schemas.code import code_digest, import_code, import_path_of
 from mulligan.schemas.strict import drop_strict_nulls
-from mulligan.schemas.tool_spec import ToolSpec
+from mulligan.schemas.tool_spec import Permission, ToolSpec
 from mulligan.tools.call import acall_function, call_function, finished
 from mulligan.tools.result import ToolResult, invalid_arguments
 from mulligan.tools.signature import arguments_model, takes
@@ -48,16 +48,20 @@ class Tool(Generic[_P, _R]):
         effect: EffectClass = "write",
         timeout_ms: int | None = None,
         verify: Callable[..., bool | None] | None = None,
+        permission: Permission = "allow",
     ) -> None:
         if effect not in ("read", "idempotent", "write"):
             raise InvalidInput(f"effect is read, idempotent or write, not {effect!r}")
         if timeout_ms is not None and timeout_ms <= 0:
             raise InvalidInput(f"timeout_ms is above 0, not {timeout_ms}")
+        if permission not in get_args(Permission):
+            raise InvalidInput(f"permission is allow or ask, not {permission!r}")
         self.function = function
         self.name = name or function.__name__
         self.effect: EffectClass = effect
         self.timeout_ms = timeout_ms
         self.verify = verify
+        self.permission: Permission = permission
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -89,6 +93,7 @@ class Tool(Generic[_P, _R]):
             digest=code_digest(self.function),
             timeout_ms=self.timeout_ms,
             verifiable=self.verify is not None,
+            permission=self.permission,
         )
 
     def call(self, arguments: Mapping[str, Any], *, key: str | None = None) -> ToolResult:
@@ -151,6 +156,7 @@ def tool(
     timeout_ms: int | None = None,
     verify: Callable[..., bool | None] | None = None,
     name: str | None = None,
+    permission: Permission = "allow",
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -162,6 +168,7 @@ def tool(
     timeout_ms: int | None = None,
     verify: Callable[..., bool | None] | None = None,
     name: str | None = None,
+    permission: Permission = "allow",
 ) -> Any:
     """
     Make a function a tool.
@@ -173,8 +180,10 @@ def tool(
         timeout_ms: how long a call may take; 60 s if it is not given.
         verify: for a `write`: tells after a crash whether the call took effect.
         name: what the model calls it, if not the function's name.
+        permission: with `ask` every call waits until a person approves it, whatever the workflow
+            says; a workflow can ask before calls of other tools too (`ask_before`).
 
-    Raises InvalidInput for an unknown effect class or a timeout that is none.
+    Raises InvalidInput for an unknown effect class or permission, or a timeout that is none.
     """
 
     def decorate(function: Callable[..., Any]) -> Tool[..., Any]:
@@ -184,6 +193,7 @@ def tool(
             effect=effect,
             timeout_ms=timeout_ms,
             verify=verify,
+            permission=permission,
         )
 
     return decorate if function is None else decorate(function)

@@ -9,11 +9,11 @@ import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.moments import Moment
-from mulligan.commands.printing import clock, json_option, show_json, table
+from mulligan.commands.printing import clock, json_option, legible, show_json, table
 from mulligan.errors import FeedTrimmed
 from mulligan.events.store import EventStore
 from mulligan.projections.projector import LAG_LOOK, SUMMARIES, Projector, lag, read_rows
-from mulligan.projections.state import RunStatus
+from mulligan.projections.state import ASKS_A_PERSON, RunStatus
 from mulligan.projections.summary import RunSummary
 
 DEFAULT_LIMIT = 100
@@ -128,8 +128,18 @@ def show(found: RunList, as_json: bool) -> None:
         for row in found.runs
     ]
     table(("run", "workflow", "status", "requested (UTC)", "ended (UTC)"), cells)
+    _say_waiting(found)
     if found.left_off:
         click.echo(f"… and {found.left_off} older; `--limit` shows more", err=True)
+
+
+def _say_waiting(found: RunList) -> None:
+    """What people are asked; how to answer, each run's status tells."""
+    waiting = [row for row in found.runs if row.reason in ASKS_A_PERSON]
+    for row in waiting:
+        click.echo(f"{row.run}: {legible(row.detail)}")
+    if waiting:
+        click.echo("`mulligan status RUN` shows it whole, and how to answer", err=True)
 
 
 def _say_lag(found: RunList) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
+from mulligan.commands.answer import Answered
+from mulligan.commands.approve import Decided
 from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
@@ -34,6 +36,8 @@ from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 
 PUBLISHED: dict[str, type] = {
+    "answer": Answered,
+    "approval": Decided,
     "chat": Chat,
     "check-output": Checked,
     "doctor": Diagnosis,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from mulligan.actors.process import DRAIN_S, working
 from mulligan.actors.runtime import Runtime
 from mulligan.client import Client, why
 from mulligan.commands.given_input import read_input
-from mulligan.commands.printing import EXIT_CODES, json_option, show_json
+from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
 from mulligan.commands.status import RunView, view
 from mulligan.logs import configure_logs
@@ -27,6 +28,8 @@ THREADS = 16
 
 GOES_ON_BY = {
     "exhausted": "resume {run}",
+    "awaiting_input": "answer {run} …",
+    "awaiting_approval": "approve|deny {run} CALL",
     "parked": "redrive {run}",
     "awaiting_decision": "decide {run} accept|abort|take-over",
     "reconciliation_required": "reconcile {run} CALL succeeded|failed|retry",
@@ -98,12 +101,13 @@ class RunResult(RunView, kw_only=True):
 def _show(client: Client, state: RunState, as_json: bool) -> None:
     output = client.value(state.run, state.output) if state.output is not None else None
     if as_json:
-        show_json(RunResult(**msgspec.structs.asdict(view(state)), output=output))
+        shown = view(state, partial(client.value, state.run))
+        show_json(RunResult(**msgspec.structs.asdict(shown), output=output))
         return
     if state.output is not None:
         show_json(output)
         return
-    click.echo(f"{state.run} is {state.status}: {why(state)}", err=True)
+    click.echo(legible(f"{state.run} is {state.status}: {why(state)}"), err=True)
     command = GOES_ON_BY.get(state.reason or "")
     if command is not None:
         command = command.format(run=state.run)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from mulligan.client import Client, why
 from mulligan.commands.list_runs import DEFAULT_LIMIT, Filter, find, show
-from mulligan.commands.printing import clock, json_option, show_json, table
+from mulligan.commands.printing import clock, json_option, legible, show_json, table
+from mulligan.commands.waiting import show_waiting
+from mulligan.events.payload import Payload
+from mulligan.projections.open_requests import OpenRequest, open_requests
 from mulligan.projections.state import RunState
 
 
@@ -22,7 +28,10 @@ class NodeView(msgspec.Struct, kw_only=True):
 
 
 class RunView(msgspec.Struct, kw_only=True):
-    """A run now. `why` says why it has no output; times are server milliseconds."""
+    """
+    A run now. `why` says why it has no output, `waits_for` what people are asked, whole; times are
+    server milliseconds.
+    """
 
     kind: Literal["run"] = "run"
     run: str
@@ -36,6 +45,7 @@ class RunView(msgspec.Struct, kw_only=True):
     started_ms: int | None
     ended_ms: int | None
     nodes: dict[str, NodeView]
+    waits_for: tuple[OpenRequest, ...] = ()
 
 
 @click.command()
@@ -45,13 +55,14 @@ def status(run: str | None, as_json: bool) -> None:
     """Show a run, or list the newest."""
     with Client() as client:
         if run is not None:
-            _show_run(client.status(run), as_json)
+            _show_run(view(client.status(run), partial(client.value, run)), as_json)
         else:
             show(find(client, Filter(), DEFAULT_LIMIT), as_json)
 
 
-def view(state: RunState) -> RunView:
-    """A run's state, as it is shown."""
+def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
+    """A run's state, as it is shown; `value_of` a payload, wherever it lies."""
+    waits_for = tuple(_whole(one, value_of) for one in open_requests(state))
     return RunView(
         run=state.run,
         workflow=state.workflow,
@@ -67,11 +78,18 @@ def view(state: RunState) -> RunView:
             node.id: NodeView(status=node.status, reason=node.reason, attempt=node.attempt)
             for node in state.nodes.values()
         },
+        waits_for=waits_for,
     )
 
 
-def _show_run(state: RunState, as_json: bool) -> None:
-    shown = view(state)
+def _whole(request: OpenRequest, value_of: Callable[[Payload], Any]) -> OpenRequest:
+    """With its arguments, however large: nobody should approve what is not shown."""
+    if request.arguments is None or request.arguments.inline:
+        return request
+    return replace(request, arguments=Payload.of(value_of(request.arguments)))
+
+
+def _show_run(shown: RunView, as_json: bool) -> None:
     if as_json:
         show_json(shown)
         return
@@ -79,9 +97,11 @@ def _show_run(state: RunState, as_json: bool) -> None:
     click.echo(f"{shown.run}  {shown.workflow}  {shown.status}{reason}  version {shown.version}")
     click.echo(f"requested {clock(shown.requested_ms)}, ended {clock(shown.ended_ms)} (UTC)")
     if shown.why:
-        click.echo(f"why: {shown.why}")
+        click.echo(f"why: {legible(shown.why)}")
     rows = [
         (name, node.status + (f" ({node.reason})" if node.reason else ""), str(node.attempt or "-"))
         for name, node in shown.nodes.items()
     ]
     table(("node", "status", "attempt"), rows)
+    for request in shown.waits_for:
+        show_waiting(shown.run, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mulligan.client import Client
-from mulligan.commands.printing import json_option, show_json
+from mulligan.commands.printing import json_option, legible, show_json
 from mulligan.projections.trace import Trace, TraceStep, fold
 
 
@@ -35,5 +35,6 @@ def show(folded: Trace) -> None:
 def line(step: TraceStep, width: int) -> str:
     """One step: seconds since the request, version, node and attempt, what happened."""
     attempt = f"/{step.attempt}" if step.attempt else ""
+    text = legible(step.text).replace("\n", " ")
     where = f"{step.node or ''}{attempt}".ljust(width + 3)
-    return f"{step.at_ms / 1000:9.3f} {step.version:4}  {where} {step.type:19} {step.text}".rstrip()
+    return f"{step.at_ms / 1000:9.3f} {step.version:4}  {where} {step.type:19} {text}".rstrip()

@@ -44,7 +44,7 @@ def _printed(world: InMemory) -> dict[str, Any]:
     return {
         "event": line(events[0]),
         "recovery": recovery.fold("run", events),
-        "status": view(world.state()),
+        "status": view(world.state(), lambda payload: payload.value),
         "trace": trace.fold("run", events),
         "usage": usage.fold("run", events),
     }

@@ -210,20 +210,19 @@ def test_nothing_of_a_repair_by_the_overseer_is_read() -> None:
 
 def test_questions_and_answers_stand_where_they_were_asked() -> None:
     history = answered(asked(given(), 1), 1)
+    options = [{"label": "green", "description": "fresh"}, {"label": "black", "description": ""}]
+    leaf = {"id": "leaf", "header": "Leaf", "question": "Which tea?", "options": options}
     question = facts.InputRequested(
-        request_id="q1",
-        invocation="write",
-        provider_id="p",
-        message="Which tea?",
-        questions=({"id": "leaf"},),
+        request_id="write.1.1", invocation="write", provider_id="p", questions=(leaf,)
     )
     history.happened(question, "write")
-    history.happened(facts.InputProvided(request_id="q1", answer=Payload.of("green")), "write")
-    history.happened(facts.InputProvided(request_id="q1", answer=Payload.of("black")), "write")
+    for answer in ({"leaf": "green"}, {"leaf": "black"}):
+        provided = facts.InputProvided(request_id="write.1.1", answer=Payload.of(answer))
+        history.happened(provided, "write")
 
     assert said(history.log)[2:] == [
-        ("question", "write", 'Which tea?\n{"id":"leaf"}'),
-        ("answer", "write", "green"),
+        ("question", "write", "leaf [Leaf]: Which tea?\n- green: fresh\n- black: "),
+        ("answer", "write", '{"leaf":"green"}'),
     ]
 
 
