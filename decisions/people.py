@@ -236,7 +236,7 @@ def answer(
         raise InvalidInput(f"question {request_id!r} was answered before, and that answer stands")
     answers.refuse_ending(state)
     fact = InputProvided(request_id=request_id, answer=said, by=by)
-    return _append(state, op, AsFact(f"answer {request_id}"), (fact,), node=question.node)
+    return _append(state, op, _of_many(f"answer {request_id}", op), (fact,), node=question.node)
 
 
 def approve(state: RunState, op: str, call_id: str, *, by: str) -> Append | None:
@@ -264,8 +264,16 @@ def deny(state: RunState, op: str, call_id: str, reason: str = "", *, by: str) -
 
 
 def _approval(state: RunState, op: str, fact: ToolApproved | ToolDenied) -> Append:
-    writer = AsFact(f"approval {fact.call_id}")
+    writer = _of_many(f"approval {fact.call_id}", op)
     return _append(state, op, writer, (fact,), node=node_of_invocation(fact.call_id))
+
+
+def _of_many(about: str, op: str) -> AsFact:
+    """
+    The log knows the last call about a key again. Here several people may speak at once, and each
+    has to be known when no reply came, whoever spoke in between.
+    """
+    return AsFact(f"{about} {op}")
 
 
 def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:
