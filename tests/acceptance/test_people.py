@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from mulligan import AsyncClient
+from mulligan.cli import main
 from mulligan.errors import InvalidInput
 from mulligan.events import facts
 from mulligan.projections.history import problems
@@ -51,8 +53,9 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def office(probe: Any) -> Any:
+def office(probe: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The probe, with a model that asks, looks, sends, and is done."""
+    monkeypatch.setenv("MULLIGAN_REDIS_URL", probe.url)
     probe.model.play(
         {
             "turns": [
@@ -63,6 +66,11 @@ def office(probe: Any) -> Any:
         }
     )
     return probe
+
+
+def mulligan(*arguments: str) -> Result:
+    """A command in this process: a process of its own costs a second."""
+    return CliRunner().invoke(main, arguments)
 
 
 def waits(probe: Any, run: str, reason: str) -> Any:
@@ -149,8 +157,8 @@ def test_what_can_not_be_said_is_refused_before_anything_is_done(office: Any) ->
     before = office.types(run)
 
     for arguments, message in REFUSED:
-        refused = office.cli(*(one.format(run=run) for one in arguments))
-        assert refused.returncode == 2, arguments
+        refused = mulligan(*(one.format(run=run) for one in arguments))
+        assert refused.exit_code == 2, arguments
         assert message in refused.stderr, arguments
         assert "Traceback" not in refused.stderr
     assert office.types(run) == before
@@ -166,17 +174,17 @@ def test_a_run_asks_waits_for_approval_and_goes_on(office: Any, way: Any) -> Non
 
     state = waits(office, run, "awaiting_input")
     assert state.nodes["later"].status == "completed", "what stands beside does not wait"
-    shown = office.cli("status", run).stdout
+    shown = mulligan("status", run).stdout
     assert "leaf [Leaf]: Which leaf?" in shown
     assert f"mulligan answer {run} --request {QUESTION} --option leaf=… --option size=…" in shown
-    assert f"{run}: {QUESTION} asks: Which leaf? | How much?" in office.cli("list").stdout
-    assert f"{QUESTION} asks: Which leaf? | How much?" in office.cli("trace", run).stdout
+    assert f"{run}: {QUESTION} asks: Which leaf? | How much?" in mulligan("list").stdout
+    assert f"{QUESTION} asks: Which leaf? | How much?" in mulligan("trace", run).stdout
     act("answer", run, *ANSWER)
 
     state = waits(office, run, "awaiting_approval")
     assert json.loads(tool_results(office)[0]) == {"leaf": "green", "size": "two cups"}
     assert office.done() == {"publish": 2, "look": 1}, worker.log()
-    (waiting,) = json.loads(office.cli("status", run, "--json").stdout)["waits_for"]
+    (waiting,) = json.loads(mulligan("status", run, "--json").stdout)["waits_for"]
     told = {key: waiting[key] for key in ("kind", "id", "node", "tool", "effect")}
     assert told == {
         "kind": "approval",
@@ -186,8 +194,8 @@ def test_a_run_asks_waits_for_approval_and_goes_on(office: Any, way: Any) -> Non
         "effect": "write",
     }
     assert waiting["arguments"]["value"] == {}
-    assert f"mulligan approve {run} {SEND}" in office.cli("status", run).stdout
-    assert f"{SEND} waits for approval: send (write) with {{}}" in office.cli("trace", run).stdout
+    assert f"mulligan approve {run} {SEND}" in mulligan("status", run).stdout
+    assert f"{SEND} waits for approval: send (write) with {{}}" in mulligan("trace", run).stdout
     act("approve", run, SEND)
 
     state = office.until(run, lambda state: state.ended)
@@ -195,14 +203,14 @@ def test_a_run_asks_waits_for_approval_and_goes_on(office: Any, way: Any) -> Non
     assert office.done()["send"] == 1
     assert state.invocations["gather"].attempt == 1
     assert state.invocations["gather"].recovery.used == 0
-    chat = json.loads(office.cli("chat", run, "--json").stdout)["entries"]
+    chat = json.loads(mulligan("chat", run, "--json").stdout)["entries"]
     said = [(one["kind"], one.get("text", "")) for one in chat]
     assert ("answer", '{"leaf":"green","size":"two cups"}') in said
     assert any(kind == "question" and "- green: fresh" in text for kind, text in said)
-    trace = office.cli("trace", run).stdout
+    trace = mulligan("trace", run).stdout
     assert f"{QUESTION}: answered by ann" in trace
     assert f"{SEND}: approved by ann" in trace
-    assert office.cli("verify", run).returncode == 0
+    assert mulligan("verify", run).exit_code == 0
 
 
 @each_way
@@ -226,8 +234,8 @@ def test_tool2_a_denied_call_is_never_started_and_its_agent_reads_why(
         "message": "a person did not allow this call: too early",
     }
     assert problems(office.events(run)) == []
-    refused = office.cli("approve", run, SEND)
-    assert (refused.returncode, "was denied before" in refused.stderr) == (2, True)
+    refused = mulligan("approve", run, SEND)
+    assert (refused.exit_code, "was denied before" in refused.stderr) == (2, True)
 
 
 def test_saying_it_again_is_no_harm_and_saying_otherwise_is_refused(office: Any) -> None:
@@ -235,15 +243,15 @@ def test_saying_it_again_is_no_harm_and_saying_otherwise_is_refused(office: Any)
     run = office.enqueue(flow="ask")
     waits(office, run, "awaiting_input")
     answered = ("answer", run, "--request", QUESTION, "--json")
-    first = json.loads(office.cli(*answered, *ANSWER).stdout)
-    again = json.loads(office.cli(*answered, *ANSWER).stdout)
+    first = json.loads(mulligan(*answered, *ANSWER).stdout)
+    again = json.loads(mulligan(*answered, *ANSWER).stdout)
     assert (first["changed"], again["changed"]) == (True, False)
     assert first["request"] == again["request"] == QUESTION
-    other = office.cli(*answered, '{"leaf": "black", "size": "a pot"}')
-    assert (other.returncode, "that answer stands" in other.stderr) == (2, True)
+    other = mulligan(*answered, '{"leaf": "black", "size": "a pot"}')
+    assert (other.exit_code, "that answer stands" in other.stderr) == (2, True)
 
     waits(office, run, "awaiting_approval")
-    decisions = [json.loads(office.cli("approve", run, SEND, "--json").stdout) for _ in range(2)]
+    decisions = [json.loads(mulligan("approve", run, SEND, "--json").stdout) for _ in range(2)]
     assert [one["changed"] for one in decisions] == [True, False]
     with pytest.raises(InvalidInput, match="approved before"):
         office.client.deny(run, SEND)
@@ -265,9 +273,9 @@ def test_an_answer_may_come_from_standard_input_or_as_json(office: Any) -> None:
     office.worker()
     run = office.enqueue(flow="ask")
     waits(office, run, "awaiting_input")
-    assert "\x1b" not in office.cli("status", run).stdout, "no model moves the cursor"
+    assert "\x1b" not in mulligan("status", run).stdout, "no model moves the cursor"
 
-    assert office.cli("answer", run, "{not json}").returncode == 0
+    assert mulligan("answer", run, "{not json}").exit_code == 0
 
     assert office.wait(run).status == "completed"
     assert tool_results(office) == ["{not json}"]
@@ -307,7 +315,7 @@ def test_rec33_what_is_asked_and_answered_outlives_every_worker(office: Any) -> 
     assert office.done() == {"publish": 2, "look": 1, "send": 1, "total": 1}
     assert office.types(run).count("InputRequested") == 1
     assert office.types(run).count("ToolApprovalRequested") == 1
-    assert office.cli("verify", run).returncode == 0
+    assert mulligan("verify", run).exit_code == 0
 
 
 @pytest.mark.parametrize("reason", ["awaiting_input", "awaiting_approval"])
@@ -324,7 +332,7 @@ def test_rec27_a_run_that_waits_for_a_person_can_be_cancelled(office: Any, reaso
     state = office.until(run, lambda state: state.ended)
     assert (state.status, state.nodes["gather"].status) == ("cancelled", "cancelled")
     for command in (("answer", run, *ANSWER), ("approve", run, SEND), ("deny", run, SEND)):
-        assert office.cli(*command).returncode == 2
+        assert mulligan(*command).exit_code == 2
     assert office.done()["send"] == 0
     assert problems(office.events(run)) == []
 
