@@ -6,6 +6,7 @@ import click
 
 from mulligan.client import Client, Decision
 from mulligan.commands.given_draft import read_draft
+from mulligan.commands.whoami import by_option
 from mulligan.errors import InvalidInput
 
 _DECISIONS: dict[str, Decision] = {"accept": "accept", "abort": "abort", "take-over": "take_over"}
@@ -16,7 +17,7 @@ _DECISIONS: dict[str, Decision] = {"accept": "accept", "abort": "abort", "take-o
 @click.argument("decision", type=click.Choice(list(_DECISIONS)))
 @click.option("--draft", metavar="FILE", help="With take-over: your draft, text or .json.")
 @click.option("--node", metavar="NODE", help="The node that asks, where several do.")
-@click.option("--by", default="operator", help="Who decides; kept in the log.")
+@by_option
 def decide(run: str, decision: str, draft: str | None, node: str | None, by: str) -> None:
     """
     Decide on a draft that repair could not bring through its gates: accept the best one as it is,

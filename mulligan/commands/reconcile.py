@@ -6,6 +6,7 @@ import click
 
 from mulligan.client import Client, Outcome
 from mulligan.commands.given_input import read_input
+from mulligan.commands.whoami import by_option
 
 
 @click.command()
@@ -13,7 +14,7 @@ from mulligan.commands.given_input import read_input
 @click.argument("call")
 @click.argument("outcome", type=click.Choice(["succeeded", "failed", "retry"]))
 @click.option("--result", metavar="FILE|JSON", help="With succeeded: what the tool returned.")
-@click.option("--by", default="operator", help="Who says so; kept in the log.")
+@by_option
 def reconcile(run: str, call: str, outcome: Outcome, result: str | None, by: str) -> None:
     """
     Say what became of a CALL whose outcome is unknown (of a function node: the node's id): it

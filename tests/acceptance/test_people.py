@@ -260,7 +260,10 @@ def test_saying_it_again_is_no_harm_and_saying_otherwise_is_refused(office: Any)
     assert office.types(run).count("InputProvided") == office.types(run).count("ToolApproved") == 1
 
 
-def test_an_answer_may_come_from_standard_input_or_as_json(office: Any) -> None:
+@pytest.mark.parametrize("given", [("{not json}", None), ("-", "{not json}\n")])
+def test_free_text_is_taken_as_it_is_also_from_standard_input(
+    office: Any, given: tuple[str, str | None]
+) -> None:
     question = call("request_user_input", assistant_message="Whom?\n\x1b[2JAnd why?")
     office.model.play(
         {
@@ -275,7 +278,8 @@ def test_an_answer_may_come_from_standard_input_or_as_json(office: Any) -> None:
     waits(office, run, "awaiting_input")
     assert "\x1b" not in mulligan("status", run).stdout, "no model moves the cursor"
 
-    assert mulligan("answer", run, "{not json}").exit_code == 0
+    answer, written = given
+    assert CliRunner().invoke(main, ["answer", run, answer], input=written).exit_code == 0
 
     assert office.wait(run).status == "completed"
     assert tool_results(office) == ["{not json}"]

@@ -71,6 +71,24 @@ def test_a_tool_of_a_call_need_not_be_importable() -> None:
     assert {"n": 3} == done.output
 
 
+@mulligan.tool(effect="read", permission="ask")
+def careful(q: str) -> str:
+    """Look where somebody has to allow it."""
+    return q
+
+
+@pytest.mark.parametrize(
+    "options", [{"tools": [careful]}, {"allow_user_input": True}, {"ask_before": ["a:b"]}]
+)
+def test_a_call_outside_a_run_has_nobody_to_ask(options: Any) -> None:
+    provider = ScriptedProvider([{"n": 3}])
+
+    with pytest.raises(InvalidInput, match="outside a run: enqueue a workflow"):
+        mulligan.invoke("Count.", output=SCHEMA, model="a/b", provider=provider, **options)
+
+    assert provider.requests == []
+
+
 @pytest.mark.parametrize("tools", [[len], [look, look]])
 def test_what_is_no_tool_or_there_twice_is_refused(tools: Any) -> None:
     with pytest.raises(InvalidInput, match="tool"):

@@ -66,6 +66,7 @@ def test_rec24_a_schema_that_native_can_not_express_exactly_is_not_sent_there(na
         {"model": None},
         {"tools": ("tools:look",)},
         {"subagents": ("checker",)},
+        {"allow_user_input": True},
     ],
 )
 def test_rec24_where_native_schemas_are_not_known_to_be_kept_to_auto_takes_the_tool(

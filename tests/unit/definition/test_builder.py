@@ -28,6 +28,8 @@ def brief(folder: Path) -> Workflow:
         "collect",
         prompt="about {input.topic}",
         tools=[steps(folder, "search")],
+        ask_before=[steps(folder, "search")],
+        allow_user_input=True,
         subagents=[checker],
         output=steps(folder, "Items"),
     )
@@ -54,6 +56,8 @@ nodes:
     kind: agent
     prompt: about {{input.topic}}
     tools: [flow_steps:search]
+    ask_before: [flow_steps:search]
+    allow_user_input: true
     subagents: [checker]
     output_schema: {items}
   - id: part

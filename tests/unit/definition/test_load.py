@@ -197,6 +197,15 @@ BAD = {
         "brief.yaml:4: nodes[1].tools: flow_steps:search and flow_steps:other_search are both "
         "named 'search'; set another by @tool(name=…)",
     ),
+    "approval of a tool that it has not": (
+        agent("tools: ['flow_steps:search'], ask_before: ['flow_steps:serch']"),
+        "brief.yaml:4: nodes[1].ask_before: 'flow_steps:serch' is none of this agent's tools "
+        "(did you mean 'flow_steps:search'?)",
+    ),
+    "approval asked for twice": (
+        agent("tools: [flow_steps:search], ask_before: ['flow_steps:search', 'flow_steps:search']"),
+        "brief.yaml:4: nodes[1].ask_before: 'flow_steps:search' is named twice",
+    ),
     "a tool named as the harness's": (
         agent("tools: ['flow_steps:submit_output']"),
         "brief.yaml:4: nodes[1].tools: 'submit_output' is the name of a tool of the runtime",

@@ -111,6 +111,7 @@ def test_tools_are_described_in_the_plan_tool1(folder: Path) -> None:
     assert "Look something up." == spec.description
     assert ["q"] == spec.parameters["required"]
     assert 64 == len(spec.digest)
+    assert "allow" == spec.permission
 
 
 def test_an_unchecked_definition_is_checked_when_it_is_compiled() -> None:
@@ -193,6 +194,7 @@ agents = st.fixed_dictionaries(
         "timeout": st.sampled_from([1, 0.25, "3m", "500ms"]),
         "mode": st.sampled_from(["auto", "native", "tool", "prompt"]),
         "allow_user_input": st.booleans(),
+        "ask_before": st.just([]),
         "output_schema": st.dictionaries(texts, st.integers() | texts, max_size=2).map(
             lambda extra: {"type": "object", "description": str(extra)}
         ),

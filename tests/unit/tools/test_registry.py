@@ -232,6 +232,13 @@ def test_options_that_mean_nothing_are_refused() -> None:
         tool(effect="wirte")(seen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="above 0"):
         tool(timeout_ms=0)(seen)
+    with pytest.raises(InvalidInput, match="permission is allow or ask, not 'deny'"):
+        tool(permission="deny")(seen)  # type: ignore[arg-type]
+
+
+def test_tool2_a_tool_may_demand_approval_and_its_spec_says_so() -> None:
+    assert Tool(search.function).spec().permission == "allow"
+    assert Tool(search.function, permission="ask").spec().permission == "ask"
 
 
 def untyped(q):  # type: ignore[no-untyped-def]
