@@ -134,6 +134,10 @@ def _answer(question: Question, given: Any) -> str:
 def _text(given: str, where: str) -> str:
     if not given.strip():
         raise InvalidInput(f"the answer to {where!r} is blank: say something, or cancel the run")
+    try:
+        given.encode()
+    except UnicodeEncodeError:  # bytes of a shell that were no text
+        raise InvalidInput(f"the answer to {where!r} is not UTF-8 text") from None
     return given
 
 

@@ -23,9 +23,9 @@ from mulligan.events.facts import (
 )
 from mulligan.events.ids import call_id
 from mulligan.projections.open_requests import request_of
-from mulligan.projections.state import Call, Invocation, RunState
+from mulligan.projections.state import Call, Invocation
 from mulligan.providers.port import ToolCall
-from mulligan.schemas.plan import AgentPlan, RepairPlan, ToolSpec
+from mulligan.schemas.plan import AgentPlan, ToolSpec
 
 ISSUES_TOLD = 5
 """Of malformed arguments the model is told at most so many places."""
@@ -66,28 +66,6 @@ def approval_of(
         effect=requested.effect,
         arguments=requested.arguments,
     )
-
-
-def may_wait(state: RunState, node: str) -> bool:
-    """Whether a node's agent, or any that may be called for it, may ask something of a person."""
-    assert state.plan is not None
-    tools, agents = state.plan.tools, state.plan.agents
-    work = state.plan_of(node).work
-    found = [work] if isinstance(work, AgentPlan) else []
-    seen = set(_agents_of(work)) if isinstance(work, RepairPlan) else set()
-    found += [agents[name] for name in seen]
-    while found:
-        agent = found.pop()
-        wants = (tools[path].permission == "ask" for path in agent.tools)
-        if agent.allow_user_input or agent.ask_before or any(wants):
-            return True
-        found += [agents[name] for name in agent.subagents if name not in seen]
-        seen |= set(agent.subagents)
-    return False
-
-
-def _agents_of(work: RepairPlan) -> tuple[str, ...]:
-    return work.agents if work.reviewer is None else (*work.agents, work.reviewer)
 
 
 def waits(invocation: Invocation, call: Call) -> NodePaused:

@@ -10,7 +10,7 @@ fails.
 
 from __future__ import annotations
 
-from mulligan.decisions import asking, scope
+from mulligan.decisions import scope
 from mulligan.decisions.decision import Context, Release, Step
 from mulligan.errors import ExpressionFailed
 from mulligan.events.envelope import NewEvent
@@ -124,15 +124,10 @@ def _fan_out(state: RunState, node: Node, context: Context) -> list[NewEvent]:
 
 
 def _carry_alone(state: RunState, events: list[NewEvent]) -> tuple[NewEvent, ...]:
-    """
-    A node that is ready all alone is carried by the run's own task, in place; unless it may wait
-    for a person, while the run has to see to the others.
-    """
+    """A node that is ready all alone is carried by the run's own task, in place."""
     ready = [i for i, event in enumerate(events) if _is_work(event)]
     if len(ready) == 1 and state.active == 0 and not _others_wait(state):
         at = ready[0]
-        if asking.may_wait(state, events[at].node or ""):
-            return tuple(events)
         fact = events[at].data
         assert isinstance(fact, NodeReady)
         carried = NodeReady(carried=True, index=fact.index)

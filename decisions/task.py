@@ -98,14 +98,10 @@ def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:
     step = node.work(state, carried, context, outcome)
     if step.release is None or carried.status != "paused":
         return step
-    return _beside(run.advance(state, context), step.release)
-
-
-def _beside(graph: Step, paused: Release) -> Step:
-    """The graph goes on beside a node that is paused, and that may have a time limit to keep."""
-    if graph.release is None or graph.release.to != "wait":
-        return graph
-    return replace(graph, release=paused)
+    graph = run.advance(state, context)
+    # The graph has its say; then the task comes back when the paused node's time is over.
+    waits = graph.release is not None and graph.release.to == "wait"
+    return replace(graph, release=step.release) if waits else graph
 
 
 def _stopped(state: RunState, outcome: Outcome | None) -> Step:

@@ -94,7 +94,7 @@ def call(name: str, number: int = 1, **arguments: Any) -> ToolCall:
 
 def hear(given: Given, *calls: ToolCall, task: str = "n:a", **more: Any) -> Any:
     """The open request is answered by these calls."""
-    request = given.state.invocations[task[2:]].request
+    request = given.state.invocations[task[2:] or "a"].request
     assert request is not None
     fields = {"finish_reason": "tool_calls", "terminal": True, "text": "", **more}
     return given.then(task, ModelOutcome(request.id, Answer(calls=calls, **fields)))
@@ -285,7 +285,8 @@ def test_an_answer_to_what_was_not_asked_is_refused(answer: Any, message: str) -
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"), [({"x": "y"}, "asks for free text"), ("\n", "is blank")]
+    ("answer", "message"),
+    [({"x": "y"}, "asks for free text"), ("\n", "is blank"), ("\udcff", "is not UTF-8")],
 )
 def test_a_question_for_free_text_takes_text(answer: Any, message: str) -> None:
     given = asked(begun())
@@ -370,6 +371,22 @@ def test_rec18_waiting_for_a_person_takes_of_the_callers_time(limit: dict[str, i
     failed = late.events[0].data
     assert isinstance(failed, NodeFailed)
     assert failed.code == "deadline_exceeded"
+
+
+def test_a_node_that_its_run_carries_pauses_the_run_and_keeps_its_time() -> None:
+    given = Given(plan_of(NodePlan(id="a", work=agent(timeout_ms=5_000)), tools=TOOLS))
+    given.then()
+    assert given.state.nodes["a"].carried
+
+    decision = hear(given, call("request_user_input", assistant_message="Which?"), task="")
+
+    assert facts(decision)[-2:] == ["NodePaused a", "RunPaused"]
+    assert decision.release == Release("timer", 5_000)
+    assert given.decide().events == ()
+    say(given, people.answer(given.state, "op", "a.1.1", "green", by="ann"))
+    assert isinstance(given.decide().effect, AskModel)
+    late = given.at(6_000).then()
+    assert facts(late) == ["NodeFailed a", "RunFailed"]
 
 
 def test_an_answer_gives_no_time_back() -> None:
