@@ -10,7 +10,9 @@ from mulligan.actors.runtime import Runtime
 from mulligan.app import App
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput
+from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
 from mulligan.schemas.code import import_code
@@ -32,11 +34,12 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
     `app` (`module:attribute`) is imported, and with it the code that it registers.
 
     Raises:
-        InvalidInput: there is no such app, or it is none.
+        InvalidInput: there is no such app, or it is none; or limits name no provider.
         EnvironmentUnfit: no server, or one that is not set up for a log.
     """
     if app is not None:
         _load_app(app)
+    lanes = Lanes(settings.model_limits)
     url = settings.redis_url or ensure_server(settings.data_dir)
     store = RedisEventStore(url, partitions=settings.partitions)
     store.check()
@@ -52,6 +55,8 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         LeaseKeeper(store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms),
         lease_ms=settings.lease_ms,
         app=app,
+        lanes=lanes,
+        slots=RedisSlots(url),
     )
 
 

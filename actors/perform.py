@@ -66,6 +66,7 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     session.lease.on_stop(cancellation.cancel)
     reach("model.before")
     outcome = ask_model(session.runtime.provider, effect, cancellation)
+    session.slot.give_back(outcome)
     reach("model.after")
     return outcome
 

@@ -4,26 +4,34 @@ What a process that works runs needs: the log, the queue, who answers prompts, i
 
 from __future__ import annotations
 
+import time
+
 import dramatiq
 
 from mulligan.actors.cache import RunCache
+from mulligan.actors.calls import caller
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.priorities import RunPriorities
 from mulligan.actors.roster import Roster
 from mulligan.actors.session import work
+from mulligan.actors.slots import SlotKeeper
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
+from mulligan.events.memory_slots import MemorySlots
+from mulligan.events.slots import Slots
 from mulligan.events.store import EventStore
 from mulligan.events.tasks import parse_task
+from mulligan.providers.lanes import Lanes
 from mulligan.providers.port import Provider
 
 
 class Runtime:
     """
     One a process. Its actors are declared on `broker`; it sends the messages that wake them. `app`
-    is what the worker was told to import.
+    is what the worker was told to import; `lanes` are what limits requests, `slots` where they are
+    counted (in this process, if not given).
     """
 
     def __init__(
@@ -35,6 +43,8 @@ class Runtime:
         *,
         lease_ms: int,
         app: str | None = None,
+        lanes: Lanes | None = None,
+        slots: Slots | None = None,
     ) -> None:
         self.store = store
         self.broker = broker
@@ -48,16 +58,23 @@ class Runtime:
         self.draining = False
         self.hints = Hints(broker)
         self._priorities = RunPriorities(store)
+        self.slots = SlotKeeper(
+            slots or MemorySlots(lambda: int(time.time() * 1_000)),
+            lanes or Lanes({}),
+            caller(store, self.send),
+            hold_ms=lease_ms,
+        )
         for name in ACTORS.values():
             self._declare(name)
 
     def send(self, task: str) -> None:
-        """Wake whoever works `task`, by its run's priority; for the one thread that sweeps."""
+        """Wake whoever works `task`, by its run's priority."""
         run, _, _ = parse_task(task)
         self.hints.send(task, self._priorities.of(run))
 
     def close(self) -> None:
         """Let go of connections and threads."""
+        self.slots.close()
         self.hints.close()
         self.writes.close()
         self.provider.close()

@@ -11,6 +11,7 @@ import structlog
 
 from mulligan.actors.crash_points import reach
 from mulligan.actors.perform import perform
+from mulligan.actors.slots import RequestSlot
 from mulligan.actors.transact import mint, repeat, transact
 from mulligan.decisions.decision import Effect, Outcome
 from mulligan.decisions.parking import parked
@@ -73,6 +74,7 @@ class Session:
         self.previous_op = claimed.op
         self.inbox = claimed.inbox
         self.lease = lease
+        self.slot = RequestSlot(runtime.slots, claimed.task, claimed.token)
         self.poison = claimed.poison
         self.fold = runtime.cache.fold(run)
         self._version = claimed.version
@@ -115,6 +117,8 @@ class Session:
         except Exception as error:  # what no decision names parks the run instead of looping
             _log.exception("task_parked")
             self._park(_named(error))
+        finally:
+            self.slot.give_back()
 
     def _loop(self) -> None:
         outcome: Outcome | None = None

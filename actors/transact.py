@@ -2,7 +2,7 @@
 The one loop that writes to a run on behalf of a task: load, decide, append.
 
     1. load     the shared fold, at least up to what the claim saw
-    2. decide   pure; several steps, one append
+    2. decide   pure; several steps, one append; before a request is announced, its slot is taken
     3. append   under the lease's token; the very same bytes again when no answer came
     4. refused  inbox moved: read what came, decide again (the only place that does)
                 lease lost, run closed: stop in silence; a tool's receipt is handed in as a fact
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from mulligan.actors.crash_points import reach
+from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions import people
 from mulligan.decisions.decision import Context, Decision, Outcome, ToolOutcome
 from mulligan.decisions.effects import receipt, still_counts
-from mulligan.decisions.task import decide
 from mulligan.errors import (
     AppendRefused,
     CodeMissing,
@@ -72,7 +72,9 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
     for left in reversed(range(MAX_DECISIONS)):
         record_only = record_only or (left == 0 and outcome is not None)
         state = fold.branch()
-        decision = decide(state, session.task, _context(session), outcome, record_only=record_only)
+        decision = decide_in_lane(
+            session.slot, state, session.task, _context(session), outcome, record_only=record_only
+        )
         if not decision.events and not decision.moves:
             return decision
         append = _append(session, decision, state.last_event, state.correlation)

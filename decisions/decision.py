@@ -19,17 +19,26 @@ from mulligan.schemas.plan import FunctionPlan, PluginPlan, ToolSpec
 # --- In ------------------------------------------------------------------------------------------
 
 
+class NoSlot(msgspec.Struct, frozen=True):
+    """A request has to wait in `lane`: look again after `wait_ms`, or when called (REC-34)."""
+
+    lane: str
+    wait_ms: int
+
+
 class Context(msgspec.Struct, frozen=True):
     """
     What a decision may ask about the world besides the state: the server's time, the value behind
-    a payload (content-addressed, so the same whenever it is read), how a request would leave, and
-    `chance`, a random number from 0 to 1 for the jitter of waits.
+    a payload (content-addressed, so the same whenever it is read), how a request would leave,
+    `chance`, a random number from 0 to 1 for the jitter of waits, and `no_slot`, if it is known
+    that no request may leave now.
     """
 
     now_ms: int
     value_of: Callable[[Payload], Any]
     prepare: Callable[[ModelRequest], Prepared]
     chance: float
+    no_slot: NoSlot | None = None
 
 
 class ModelOutcome(msgspec.Struct, frozen=True):

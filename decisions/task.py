@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mulligan.decisions import effects, invocation, node, repair, run
 from mulligan.decisions.decision import (
+    AskModel,
     Context,
     Decision,
     Outcome,
@@ -20,6 +21,7 @@ from mulligan.decisions.decision import (
     ToolOutcome,
 )
 from mulligan.decisions.reactions import reactions
+from mulligan.decisions.slots import wait_in_lane
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.store import Move
@@ -47,6 +49,8 @@ def decide(
     events: list[NewEvent] = []
     while True:
         step = _step(branch, task, context, outcome)
+        if isinstance(step.effect, AskModel) and context.no_slot is not None:
+            step = wait_in_lane(branch, task, step.effect, context.no_slot)
         outcome = None
         for event in step.events:
             events.append(event)

@@ -227,6 +227,16 @@ class TimerFired(Fact, frozen=True, kw_only=True):
 # --- Model ---------------------------------------------------------------------------------------
 
 
+class SlotAwaited(Fact, frozen=True, kw_only=True):
+    """
+    A request has to wait, since its provider takes no more now: it stands in `lane` until it leaves
+    (REC-34). Recorded when the wait begins.
+    """
+
+    invocation: str
+    lane: str
+
+
 class ModelRequested(Fact, frozen=True, kw_only=True):
     """
     A request is about to leave (the intent). `asked` are the parameters that the workflow set,

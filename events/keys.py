@@ -70,6 +70,28 @@ def workers_keys() -> tuple[str, str]:
     return f"{at}:alive", f"{at}:cards"
 
 
+class SlotKeys:
+    """
+    The keys of one lane. All lanes share a hash tag, so that one call renews what a process holds.
+    """
+
+    def __init__(self, lane: str) -> None:
+        at = f"{PREFIX}:{{slots}}"
+        self.held = f"{at}:held:{lane}"
+        """sorted set: token → server milliseconds until which it holds a slot"""
+        self.waiting = f"{at}:waiting:{lane}"
+        """sorted set: waiter → server milliseconds since when it waits"""
+        self.called = f"{at}:called:{lane}"
+        """sorted set: waiter that knows when to come → server milliseconds when it loses its place"""
+        self.meter = f"{at}:meter:{lane}"
+        """hash: when the rate is used up, until when nobody may take a slot"""
+
+
+def lanes_key() -> str:
+    """sorted set: lane → server milliseconds at which somebody last looked for a slot"""
+    return f"{PREFIX}:{{slots}}:lanes"
+
+
 def queue_key(queue: str, priority: int) -> str:
     """
     list: messages of a Dramatiq queue, one list a priority; not tied to a partition, and all of

@@ -25,6 +25,8 @@ Name = Literal[
     "keep_snapshot",
     "switch_rows",
     "trim_feed",
+    "slots",
+    "renew_slots",
 ]
 
 _HEAD = "#!lua\n"

@@ -6,15 +6,27 @@ The environment wins over `.env`, and an empty value counts as unset.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, Field, PositiveInt, PrivateAttr, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from mulligan.errors import EnvironmentUnfit, InvalidInput
 
@@ -41,6 +53,29 @@ def _url_of(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+class RequestLimit(BaseModel):
+    """
+    How many requests a provider takes of one model, or of all its models together: at once, and in
+    any minute (REC-34). At least one of the two.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    concurrent: PositiveInt | None = None
+    per_minute: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.concurrent is None and self.per_minute is None:
+            raise ValueError("no limit is set")
+        return self
+
+
+def _from_json(value: Any) -> Any:
+    """A variable's text as what it says; anything else as it is."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
 class Settings(BaseSettings):
     """
     What a process is told from outside. Each field is the variable of the same name in capitals
@@ -53,6 +88,9 @@ class Settings(BaseSettings):
 
     A response counts as fallen into a loop when its last `repetition_min_bytes` repeat a piece of
     at most `repetition_max_period` characters, `repetition_min_repeats` times at least (REC-16).
+
+    `model_limits` are by `PROVIDER/ID`, or by `PROVIDER` for all its models without limits of their
+    own together; all workers of a deployment are given the same.
     """
 
     model_config = SettingsConfigDict(
@@ -78,6 +116,11 @@ class Settings(BaseSettings):
     model: str | None = Field(None, description="the name of a model, such as openai/some-model")
     api_base: Annotated[str, _url_of("http", "https")] | None = Field(
         None, repr=False, description="the URL of an OpenAI-compatible server, http:// or https://"
+    )
+    model_limits: Annotated[dict[str, RequestLimit], NoDecode, BeforeValidator(_from_json)] = Field(
+        {},
+        description="a JSON object of limits by model or provider, such as "
+        '{"openai/some-model": {"concurrent": 10, "per_minute": 500}}',
     )
     data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")
     log_level: LogLevel = Field(

@@ -8,7 +8,9 @@ A single agent, called outside any run.
 the call: the same retries under the same allowance (its own, REC-29), the same judgement of
 outputs, the same intent before each request and tool. What a run survives (a crash, a restart) a
 call does not; one that is paused is over, and raises. So nobody can be asked by one: questions to
-people and tools that want approval are refused.
+people and tools that want approval are refused. Where `MULLIGAN_MODEL_LIMITS` limit its model it
+waits in the same lane as the runs of `MULLIGAN_REDIS_URL`, or, where that is not set, among the
+calls of its process.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ import msgspec
 from msgspec.structs import replace
 
 from mulligan.actors.assemble import repetition_of
+from mulligan.actors.call_slots import call_slot
 from mulligan.actors.perform import ask_model, tool_outcome, within
+from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions.decision import AskModel, Context, Decision, Outcome, RunTool
-from mulligan.decisions.task import decide
+from mulligan.decisions.slots import place_of
 from mulligan.errors import InvalidInput, InvocationFailed
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import Fact, OutputAccepted, RunCancelRequested, RunRequested
@@ -55,6 +59,9 @@ from mulligan.tools.registry import Tool
 
 AGENT = "agent"
 """The id of the one invocation."""
+
+LOOK_MS = 250
+"""How often a call looks whether a slot is free for it."""
 
 
 class InvokeOptions(TypedDict, total=False):
@@ -105,6 +112,7 @@ def invoke(prompt: str, **options: Unpack[InvokeOptions]) -> Invoked:
             and what it used.
         WorkflowInvalid, InvalidInput: the options can't be used.
         EnvironmentUnfit: the model can't be asked; the message says what is missing.
+        StoreUnavailable: the model has limits, and the server that counts does not answer.
     """
     with _Call(prompt, options) as call:
         return call.work()
@@ -139,6 +147,8 @@ class _Call:
         plan = _plan(prompt, options, settings, self._tools)
         self._provider = self._given or _router(settings)
         self._state = RunState(run=f"invoke-{secrets.token_hex(6)}")
+        self._task = run_task(self._state.run)
+        self._slot = call_slot(settings)
         self._events: list[Envelope] = []
         self._stop = threading.Event()
         self._cancellation = Cancellation()
@@ -156,6 +166,10 @@ class _Call:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._slot.give_back()
+        place = place_of(self._state, self._task)
+        if place is not None:  # it was waiting when an error ended it
+            self._slot.leave(place.lane)
         if self._given is None:
             self._provider.close()
 
@@ -172,15 +186,21 @@ class _Call:
             outcome = self._do(decision) if decision.effect is not None else None
             release = decision.release
             if release is not None and release.to == "timer":
-                self._stop.wait(release.delay_ms / 1000)
+                self._wait(release.delay_ms)
             elif release is not None:
                 return self._end()
+
+    def _wait(self, delay_ms: int) -> None:
+        """Until it is time; nobody calls us, so a slot is looked for now and then."""
+        if place_of(self._state, self._task) is not None:
+            delay_ms = min(delay_ms, LOOK_MS)
+        self._stop.wait(delay_ms / 1000)
 
     def _decide(self, outcome: Outcome | None) -> Decision:
         if self._stop.is_set() and not (self._state.ended or self._state.status == "cancelling"):
             self._happened(RunCancelRequested())
         context = Context(_now_ms(), _value_of, self._provider.prepare, random.random())
-        decision = decide(self._state, run_task(self._state.run), context, outcome)
+        decision = decide_in_lane(self._slot, self._state, self._task, context, outcome)
         for event in decision.events:
             self._append(event)
         return decision
@@ -188,7 +208,9 @@ class _Call:
     def _do(self, decision: Decision) -> Outcome:
         match decision.effect:
             case AskModel() as effect:
-                return ask_model(self._provider, effect, self._cancellation)
+                asked = ask_model(self._provider, effect, self._cancellation)
+                self._slot.give_back(asked)
+                return asked
             case RunTool() as effect:
                 return self._run_tool(effect)
             case effect:

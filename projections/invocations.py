@@ -19,6 +19,7 @@ from mulligan.projections.changes import (
 from mulligan.projections.state import (
     Invocation,
     NodeStatus,
+    Place,
     Request,
     RunState,
     Trouble,
@@ -27,6 +28,13 @@ from mulligan.projections.state import (
 
 CHANGES: Changes = {}
 on = registering(CHANGES)
+
+
+@on(facts.SlotAwaited)
+def _slot_awaited(state: RunState, event: Envelope, fact: facts.SlotAwaited) -> None:
+    place = Place(lane=fact.lane, since_ms=event.time_ms)
+    invocation = state.invocations[fact.invocation]
+    state.invocations[invocation.id] = replace(invocation, place=place)
 
 
 @on(facts.ModelRequested)
@@ -42,7 +50,7 @@ def _model_requested(state: RunState, event: Envelope, fact: facts.ModelRequeste
     )
     recovery = allowance.dispatch(invocation.recovery, fact.request_id, attempt)
     state.invocations[invocation.id] = replace(
-        invocation, request=request, attempt=attempt, recovery=recovery
+        invocation, request=request, attempt=attempt, recovery=recovery, place=None
     )
 
 

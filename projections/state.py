@@ -144,6 +144,13 @@ class Trouble(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     issues: tuple[OutputIssue, ...] = ()
 
 
+class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where a request waits for a slot, and since when."""
+
+    lane: str
+    since_ms: int
+
+
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One execution of an agent, from its prompt to its final output."""
 
@@ -169,6 +176,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     since_ms: int = 0
     """when it began, or was last let go on: where its time limit counts from"""
     timer_due_ms: int | None = None
+    place: Place | None = None
+    """of the next request, until it leaves"""
     turns: tuple[Turn, ...] = ()
     calls: dict[str, Call] = {}
     status: Literal["active", "paused", "completed", "failed", "cancelled"] = "active"
@@ -370,6 +379,17 @@ class RunState(msgspec.Struct, kw_only=True):
         return template_of(node) != node
 
 
+def lanes_of(state: RunState) -> dict[str, str]:
+    """The lanes where agents of a run wait for a slot, by node; of a node's several, one."""
+    if state.status != "running":
+        return {}
+    return {
+        node_of_invocation(invocation.id): invocation.place.lane
+        for invocation in state.invocations.values()
+        if invocation.place is not None and invocation.status == "active"
+    }
+
+
 __all__ = [
     "ACTIVE_NODE",
     "ANSWERED_CALL",
@@ -385,6 +405,7 @@ __all__ = [
     "NodeStatus",
     "OpenRound",
     "Phase",
+    "Place",
     "Recovery",
     "RecoveryEntry",
     "Repair",
@@ -394,4 +415,5 @@ __all__ = [
     "RunStatus",
     "Trouble",
     "Turn",
+    "lanes_of",
 ]

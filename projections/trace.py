@@ -102,6 +102,7 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
         f"waits {f.delay_ms} ms before attempt {f.next_attempt}{_cause(f.cause)}"
     ),
     facts.TimerFired: lambda f: f"{f.purpose} timer fired",
+    facts.SlotAwaited: lambda f: f"waits for a slot of {f.lane}",
     facts.ModelRequested: lambda f: (
         f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}"
         f"{_more(f.retry_of and f'after {f.retry_of}')}"

@@ -33,12 +33,15 @@ from mulligan.decisions.decision import (
 from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
+from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
+from mulligan.providers.lanes import Lanes
 from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared, Provider
 from mulligan.schemas.plan import Plan
+from mulligan.settings import RequestLimit
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
 
@@ -52,6 +55,7 @@ class InMemory:
 
     `code` gives the functions and tools that plans name by their paths, whatever their digests.
     `meddle` may put something between the world and its log that loses replies or comes first.
+    `limits` are a deployment's `model_limits`.
     """
 
     def __init__(
@@ -61,12 +65,14 @@ class InMemory:
         code: Mapping[str, Callable[..., Any]] | None = None,
         seed: int | None = None,
         meddle: Callable[[EventStore], EventStore] = lambda store: store,
+        limits: Mapping[str, RequestLimit] | None = None,
     ) -> None:
         self.now_ms = 1_000
         self.store: EventStore = meddle(MemoryEventStore(lambda: self.now_ms))
         self._woken: list[str] = []
         self._random = random.Random(seed) if seed is not None else None
-        self._runtime = _Runtime(self, provider or _Silent(), code or {})
+        lanes = Lanes(limits or {})
+        self._runtime = _Runtime(self, provider or _Silent(), code or {}, lanes)
 
     def run(self, plan: Plan, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
         """Request a run and work it until it ends or waits for somebody."""
@@ -109,7 +115,11 @@ class InMemory:
 
 class _Runtime(Runtime):
     def __init__(
-        self, world: InMemory, provider: Provider, code: Mapping[str, Callable[..., Any]]
+        self,
+        world: InMemory,
+        provider: Provider,
+        code: Mapping[str, Callable[..., Any]],
+        lanes: Lanes,
     ) -> None:
         super().__init__(
             world.store,
@@ -117,6 +127,8 @@ class _Runtime(Runtime):
             provider,
             cast(LeaseKeeper, _Unlosable()),
             lease_ms=LEASE_MS,
+            lanes=lanes,
+            slots=MemorySlots(lambda: world.now_ms),
         )
         self.code = _Given(code)
         self.writes = _InPlace(code)

@@ -2,6 +2,7 @@
 The script that a scripted model plays: its format, its parser, its errors.
 
     on_exhausted: error              # or repeat_last: the last turn that fits is played again
+    max_concurrent: 10               # answer 429 to what comes while 10 are under way; no turn
     turns:
       - match: {node: collect, attempt: 1}
         tool_calls: [{name: search, arguments: '{"q": "x"}'}]
@@ -113,10 +114,14 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The turns, and what happens to a request that none is left for."""
+    """
+    The turns, what happens to a request that none is left for, and how many requests may be under
+    way at once: further ones are answered with status 429, and take no turn.
+    """
 
     turns: list[Turn]
     on_exhausted: Literal["error", "repeat_last"] = "error"
+    max_concurrent: Positive | None = None
 
 
 def read_script(path: Path) -> Script:

@@ -29,6 +29,11 @@ class ScriptPlayer:
             self._played[number] += 1
         return number
 
+    @property
+    def max_concurrent(self) -> int | None:
+        """How many requests may be under way at once; None: any number."""
+        return self._script.max_concurrent
+
     def turn(self, number: int) -> Turn:
         """The turn of that number, from 0."""
         return self._script.turns[number]

@@ -18,7 +18,8 @@ import os
 import socket
 import threading
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -50,7 +51,9 @@ class ReceivedRequest(msgspec.Struct, kw_only=True):
 
     `time` is UTC in ISO 8601, `headers` have lower-case names and their keys masked, `turn` is the
     number of the turn played (None: no turn was left). `outcome` is None while the response lasts,
-    then `answered`, or `disconnected` if the client hung up before its end.
+    then `answered`, or `disconnected` if the client hung up before its end. `concurrent` counts the
+    requests that were under way when it came, itself included; `over_limit`: these were more than
+    the script's `max_concurrent`, and it was answered with 429.
     """
 
     time: str
@@ -59,6 +62,8 @@ class ReceivedRequest(msgspec.Struct, kw_only=True):
     body: dict[str, Any]
     turn: int | None = None
     outcome: str | None = None
+    concurrent: int = 1
+    over_limit: bool = False
 
 
 class ScriptedModel:
@@ -83,6 +88,7 @@ class ScriptedModel:
         self._port = port
         self._connections = Connections()
         self._requests: list[ReceivedRequest] = []
+        self._under_way = 0
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -207,12 +213,29 @@ class ScriptedModel:
             await play(error_reply(400, wrong), request, send, self._connections)
             return
         received = _received(request, body)
-        received.turn = self._player.next_turn(_seen(request, body))
         self._requests.append(received)
-        reply = await self._reply(received, body, serial=len(self._requests))
-        received.outcome = await play(reply, request, send, self._connections)
+        with self._counted(received):
+            if not received.over_limit:
+                received.turn = self._player.next_turn(_seen(request, body))
+            reply = await self._reply(received, body, serial=len(self._requests))
+            received.outcome = await play(reply, request, send, self._connections)
+
+    @contextmanager
+    def _counted(self, received: ReceivedRequest) -> Iterator[None]:
+        """Count a request among those under way; not one that is over the limit."""
+        most = self._player.max_concurrent
+        received.concurrent = self._under_way + 1
+        received.over_limit = most is not None and received.concurrent > most
+        self._under_way += not received.over_limit
+        try:
+            yield
+        finally:
+            self._under_way -= not received.over_limit
 
     async def _reply(self, received: ReceivedRequest, body: dict[str, Any], serial: int) -> Reply:
+        if received.over_limit:
+            message = f"more than {self._player.max_concurrent} requests at once"
+            return error_reply(429, {"type": "rate_limit_exceeded", "message": message})
         if received.turn is None:
             message = "the script has no turn left for this request"
             return error_reply(400, {"type": "script_exhausted", "message": message})

@@ -22,9 +22,12 @@ from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, MulliganError, StoreUnavailable
 from mulligan.events.redis_connection import answers, connect, place_of, servers_of
+from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.slots import Lane, Load
 from mulligan.events.store import EventStore
 from mulligan.projections.projector import LAG_LOOK, STORED, lag
+from mulligan.providers.lanes import Lanes
 from mulligan.settings import Settings, next_database, without_password
 from mulligan.valkey_binary import valkey_binary
 
@@ -72,6 +75,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     if fit:
         yield from _projections(url)
         yield _workers(url)
+        yield from _lanes(settings, url)
     if fit or settings.broker_url is not None:
         yield from _queue(settings, url)
 
@@ -92,6 +96,10 @@ def _versions() -> Iterator[Finding]:
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
+    try:
+        Lanes(settings.model_limits)
+    except MulliganError as error:
+        yield bad("settings", str(error), "correct it: workers refuse to start with it")
     for name in settings.unknown_names():
         yield note("settings", f"{name} means nothing to mulligan", "correct its spelling")
     if settings.crash_at:
@@ -208,6 +216,29 @@ def _workers(url: str) -> Finding:
         advice = f"some lack the version that runs began with of {', '.join(lacking)}"
         return note("workers", detail, advice)
     return good("workers", detail)
+
+
+def _lanes(settings: Settings, url: str) -> Iterator[Finding]:
+    """How full the lanes are that requests to models wait in; nothing without limits."""
+    slots = RedisSlots(url)
+    try:
+        lanes = Lanes(settings.model_limits)
+        for name, load in slots.loads().items():
+            yield _lane(lanes.named(name), load)
+    except MulliganError as error:
+        yield bad("lanes", str(error))
+    finally:
+        slots.close()
+
+
+def _lane(lane: Lane, load: Load) -> Finding:
+    of = f" of {lane.concurrent}" if lane.concurrent is not None else ""
+    rate = f", at most {lane.per_minute} a minute" if lane.per_minute is not None else ""
+    detail = f"{lane.name}: {load.held}{of} slots held, {load.waiting} requests wait{rate}"
+    if load.paused_ms:
+        seconds = -(-load.paused_ms // 1_000)
+        return note("lanes", f"{detail}; its provider wants to be left alone for {seconds} s more")
+    return good("lanes", detail)
 
 
 def _worker(card: Card) -> str:

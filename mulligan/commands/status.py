@@ -16,15 +16,19 @@ from mulligan.commands.printing import clock, json_option, legible, show_json, t
 from mulligan.commands.waiting import show_waiting
 from mulligan.events.payload import Payload
 from mulligan.projections.open_requests import OpenRequest, open_requests
-from mulligan.projections.state import RunState
+from mulligan.projections.state import RunState, lanes_of
 
 
 class NodeView(msgspec.Struct, kw_only=True):
-    """A node of a run, or an instance of a `for_each` node."""
+    """
+    A node of a run, or an instance of a `for_each` node; `lane`: an agent of it waits there for a
+    slot (`PROVIDER`, `PROVIDER/ID`, with the address).
+    """
 
     status: str
     reason: str | None
     attempt: int
+    lane: str | None
 
 
 class RunView(msgspec.Struct, kw_only=True):
@@ -63,6 +67,7 @@ def status(run: str | None, as_json: bool) -> None:
 def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
     """A run's state, as it is shown; `value_of` a payload, wherever it lies."""
     waits_for = tuple(_whole(one, value_of) for one in open_requests(state))
+    lanes = lanes_of(state)
     return RunView(
         run=state.run,
         workflow=state.workflow,
@@ -75,7 +80,12 @@ def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
         started_ms=state.started_ms,
         ended_ms=state.ended_ms,
         nodes={
-            node.id: NodeView(status=node.status, reason=node.reason, attempt=node.attempt)
+            node.id: NodeView(
+                status=node.status,
+                reason=node.reason,
+                attempt=node.attempt,
+                lane=lanes.get(node.id),
+            )
             for node in state.nodes.values()
         },
         waits_for=waits_for,
@@ -98,10 +108,12 @@ def _show_run(shown: RunView, as_json: bool) -> None:
     click.echo(f"requested {clock(shown.requested_ms)}, ended {clock(shown.ended_ms)} (UTC)")
     if shown.why:
         click.echo(f"why: {legible(shown.why)}")
-    rows = [
-        (name, node.status + (f" ({node.reason})" if node.reason else ""), str(node.attempt or "-"))
-        for name, node in shown.nodes.items()
-    ]
+    rows = [(name, _standing(node), str(node.attempt or "-")) for name, node in shown.nodes.items()]
     table(("node", "status", "attempt"), rows)
     for request in shown.waits_for:
         show_waiting(shown.run, request)
+
+
+def _standing(node: NodeView) -> str:
+    told = f" ({node.reason})" if node.reason else ""
+    return f"{node.status}{told}" + (f" (waits for a slot of {node.lane})" if node.lane else "")

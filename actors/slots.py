@@ -1,0 +1,211 @@
+"""
+The slots that a process holds while it asks models: taken before a request is announced, renewed by
+one thread, given back when its answer is in (REC-34).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import structlog
+from msgspec.structs import replace
+
+from mulligan.decisions.decision import AskModel, Context, Decision, ModelOutcome, NoSlot, Outcome
+from mulligan.decisions.slots import place_of
+from mulligan.decisions.task import decide
+from mulligan.errors import MulliganError, StoreUnavailable
+from mulligan.events.slots import Called, Lane, Queued, Slots
+from mulligan.projections.state import RunState
+from mulligan.providers.lanes import Lanes
+from mulligan.providers.port import Failure, Prepared
+
+UNKNOWN_AGAIN_MS = 1_000
+"""How soon a task looks again whose slot nobody could be asked for."""
+
+LONGEST_PAUSE_MS = 300_000
+"""A lane that its provider wants quiet for longer is tried again then, by one after the other."""
+
+RENEWALS = 3
+"""In the time that a slot is held for."""
+
+Caller = Callable[[Called], bool]
+"""Tells a waiter that its turn has come; False: it is gone, and waits no more."""
+
+_log = structlog.get_logger(__name__)
+
+
+class SlotKeeper:
+    """
+    All slots of a process; safe for use by threads. Where `lanes` limit nothing, `slots` are never
+    asked.
+
+    Args:
+        call: tells waiters of other processes too.
+        hold_ms: how long a slot outlives a process that is lost.
+    """
+
+    def __init__(self, slots: Slots, lanes: Lanes, call: Caller, *, hold_ms: int) -> None:
+        self.lanes = lanes
+        self._slots = slots
+        self._call = call
+        self._hold_ms = hold_ms
+        self._changed = threading.Condition()
+        self._held: dict[str, Lane] = {}
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def take(self, lane: Lane, waiter: str, token: str, since_ms: int | None) -> int | None:
+        """
+        Hold a slot under `token`, or wait: for how long, if nobody calls.
+
+        Raises:
+            StoreUnavailable: nobody answers.
+        """
+        answer = self._slots.take(lane, waiter, token, hold_ms=self._hold_ms, since_ms=since_ms)
+        if not isinstance(answer, Queued):
+            self._hold(token, lane)
+        self._call_all(lane, answer.called)
+        return answer.wait_ms if isinstance(answer, Queued) else None
+
+    def give_back(self, token: str, pause_ms: int = 0) -> None:
+        """Hold it no longer, and call who comes next; one that can't be given back runs out."""
+        with self._changed:
+            lane = self._held.pop(token, None)
+        if lane is None:
+            return
+        try:
+            self._call_all(lane, self._slots.give_back(lane, token, pause_ms=pause_ms))
+        except MulliganError as error:
+            _log.warning("slot_not_given_back", lane=lane.name, error=type(error).__name__)
+
+    def leave(self, lane: Lane, waiter: str) -> None:
+        """Wait no longer; one that can't be taken out is passed over some time."""
+        try:
+            self._call_all(lane, self._slots.leave(lane, waiter))
+        except MulliganError as error:
+            _log.warning("lane_not_left", lane=lane.name, error=type(error).__name__)
+
+    def renew_all(self) -> None:
+        """One round of what the thread does."""
+        with self._changed:
+            held = [(lane, token) for token, lane in self._held.items()]
+        try:
+            if held:
+                self._slots.renew(held, self._hold_ms)
+        except MulliganError as error:
+            _log.warning("slots_not_renewed", held=len(held), error=type(error).__name__)
+
+    def close(self) -> None:
+        """Give back whatever is held, and let go of connections."""
+        for token in list(self._held):
+            self.give_back(token)
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._slots.close()
+
+    def _hold(self, token: str, lane: Lane) -> None:
+        with self._changed:
+            self._held[token] = lane
+            if self._thread is None or not self._thread.is_alive():  # a fork leaves threads behind
+                self._thread = threading.Thread(target=self._renew, name="slots", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _call_all(self, lane: Lane, called: Iterable[Called]) -> None:
+        """Tell those whose turn it is; in the place of one that is gone comes the next."""
+        to_tell = deque(called)
+        while to_tell:
+            one = to_tell.popleft()
+            if not self._call(one):
+                to_tell.extend(self._slots.leave(lane, one.waiter))
+
+    def _renew(self) -> None:
+        while self._wait_for_next_round():
+            try:
+                self.renew_all()
+            except Exception:  # without this thread slow requests would lose their slots
+                _log.exception("slot_round_failed")
+
+    def _wait_for_next_round(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._held)
+            self._changed.wait_for(lambda: self._ended, self._hold_ms / RENEWALS / 1_000)
+            return not self._ended
+
+
+class RequestSlot:
+    """
+    The slot of one who sends requests one after the other: a task under a lease, or a call outside
+    any run. `waiter` is how it is called, `token` what it holds slots under; one who is `patient`
+    waits for a server that does not answer.
+    """
+
+    def __init__(
+        self, keeper: SlotKeeper, waiter: str, token: str, *, patient: bool = True
+    ) -> None:
+        self._keeper = keeper
+        self._waiter = waiter
+        self._token = token
+        self._patient = patient
+
+    def take(self, prepared: Prepared, since_ms: int | None) -> NoSlot | None:
+        """
+        Hold a slot for a request, if it needs one; else say how it has to wait.
+
+        Raises:
+            StoreUnavailable: nobody answers, and we are not patient.
+        """
+        lane = self._keeper.lanes.of(prepared.request)
+        if lane is None:
+            return None
+        try:
+            wait_ms = self._keeper.take(lane, self._waiter, self._token, since_ms)
+        except StoreUnavailable as error:
+            if not self._patient:
+                raise
+            _log.warning("no_slot_known", lane=lane.name, error=type(error).__name__)
+            wait_ms = UNKNOWN_AGAIN_MS
+        return None if wait_ms is None else NoSlot(lane.name, wait_ms)
+
+    def give_back(self, outcome: ModelOutcome | None = None) -> None:
+        """
+        Hold it no longer. If the request failed with a Retry-After, nobody asks there until then:
+        the others would be told the same, each at the cost of its own allowance.
+        """
+        result = outcome.result if outcome is not None else None
+        wait_ms = result.retry_after_ms if isinstance(result, Failure) and result.transient else 0
+        self._keeper.give_back(self._token, min(wait_ms or 0, LONGEST_PAUSE_MS))
+
+    def leave(self, lane: str) -> None:
+        """Wait no longer."""
+        self._keeper.leave(self._keeper.lanes.named(lane), self._waiter)
+
+
+def decide_in_lane(
+    slot: RequestSlot,
+    state: RunState,
+    task: str,
+    context: Context,
+    outcome: Outcome | None,
+    *,
+    record_only: bool = False,
+) -> Decision:
+    """
+    `decide`, with the slot held that the decision needs, or as it is without one: what the last
+    effect came to is recorded all the same.
+    """
+    decision = decide(state, task, context, outcome, record_only=record_only)
+    place = place_of(state, task)
+    if not isinstance(decision.effect, AskModel):
+        slot.give_back()
+        if place is not None:
+            slot.leave(place.lane)
+        return decision
+    no_slot = slot.take(decision.effect.prepared, place.since_ms if place is not None else None)
+    if no_slot is None:
+        return decision
+    without = replace(context, no_slot=no_slot)
+    return decide(state, task, without, outcome, record_only=record_only)
