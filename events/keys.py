@@ -82,7 +82,7 @@ class SlotKeys:
         self.waiting = f"{at}:waiting:{lane}"
         """sorted set: waiter → server milliseconds since when it waits"""
         self.called = f"{at}:called:{lane}"
-        """sorted set: waiter that knows when to come → server milliseconds when it loses its place"""
+        """sorted set: waiter that knows when to come → server milliseconds; its place is lost then"""
         self.meter = f"{at}:meter:{lane}"
         """hash: when the rate is used up, until when nobody may take a slot"""
 

@@ -8,26 +8,39 @@ from typing import Any, cast
 
 from redis import Redis
 
-from mulligan.events.keys import Keys, workers_keys
+from mulligan.events.keys import Keys, SlotKeys, lanes_key, workers_keys
 
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
-    Let leases, timers, resends, and the end of idle workers and projections come `ms` milliseconds
-    nearer.
+    Let leases, timers, resends, slots, and the end of idle workers and projections come `ms`
+    milliseconds nearer.
 
     The server's clock is its own, so every due moment is moved towards it; to whoever claims,
     sweeps or renews, that is the same.
     """
     alive, _ = workers_keys()
     for key in (alive, *(Keys(partition).due for partition in range(partitions))):
-        entries = cast("list[bytes]", client.zrange(key, 0, -1))
-        with client.pipeline(transaction=False) as together:
-            for entry in entries:
-                cast(Any, together).zincrby(key, -ms, entry)
-            together.execute()
+        _bring_nearer(client, key, ms)
     for partition in range(partitions):
         _age(client, Keys(partition).followers, ms)
+    for lane in cast("list[bytes]", client.zrange(lanes_key(), 0, -1)):
+        _pass_in_lane(client, SlotKeys(lane.decode()), ms)
+
+
+def _bring_nearer(client: Redis, key: str, ms: int) -> None:
+    entries = cast("list[bytes]", client.zrange(key, 0, -1))
+    with client.pipeline(transaction=False) as together:
+        for entry in entries:
+            cast(Any, together).zincrby(key, -ms, entry)
+        together.execute()
+
+
+def _pass_in_lane(client: Redis, keys: SlotKeys, ms: int) -> None:
+    for key in (keys.held, keys.called):
+        _bring_nearer(client, key, ms)
+    for field, at in cast("dict[bytes, bytes]", client.hgetall(keys.meter)).items():
+        client.hset(keys.meter, field.decode(), float(at) - ms)
 
 
 def _age(client: Redis, followers: str, ms: int) -> None:

@@ -20,7 +20,7 @@ from mulligan.actors.hints import QUEUE
 from mulligan.actors.reconciler import WINDOW
 from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
-from mulligan.errors import FeedTrimmed, MulliganError, StoreUnavailable
+from mulligan.errors import FeedTrimmed, InvalidInput, MulliganError, StoreUnavailable
 from mulligan.events.redis_connection import answers, connect, place_of, servers_of
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
@@ -225,6 +225,8 @@ def _lanes(settings: Settings, url: str) -> Iterator[Finding]:
         lanes = Lanes(settings.model_limits)
         for name, load in slots.loads().items():
             yield _lane(lanes.named(name), load)
+    except InvalidInput:
+        return  # told with the settings
     except MulliganError as error:
         yield bad("lanes", str(error))
     finally:

@@ -1,5 +1,5 @@
 """
-The implementations of `EventStore` that the one suite runs on.
+The implementations of `EventStore`, and of `Slots`, that the suites run on.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import pytest
 from redis import Redis
 
 from mulligan.events.keys import Keys
+from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.redis_connection import connect
+from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.slots import Slots
 from mulligan.events.store import EventStore
 from mulligan.testing.passing_time import pass_time
 
@@ -23,6 +26,7 @@ class Subject(Protocol):
     """A store under test, and what a test may do to it behind its back."""
 
     store: EventStore
+    slots: Slots
 
     def pass_time(self, ms: int) -> None:
         """As if `ms` milliseconds went by."""
@@ -50,6 +54,7 @@ class InMemory:
     def __init__(self) -> None:
         self.now_ms = 1_000_000
         self.store = MemoryEventStore(lambda: self.now_ms)
+        self.slots = MemorySlots(lambda: self.now_ms)
 
     def pass_time(self, ms: int) -> None:
         self.now_ms += ms
@@ -78,6 +83,7 @@ class OnRedis:
         self.client = client
         self.keys = Keys(0)
         self.store = RedisEventStore(client, script_heads=script_heads)
+        self.slots = RedisSlots(client, script_heads=script_heads)
 
     def pass_time(self, ms: int) -> None:
         pass_time(self.client, ms)
