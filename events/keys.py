@@ -82,7 +82,7 @@ class SlotKeys:
         self.waiting = f"{at}:waiting:{lane}"
         """sorted set: waiter → server milliseconds since when it waits"""
         self.called = f"{at}:called:{lane}"
-        """sorted set: waiter that knows when to come → server milliseconds; its place is lost then"""
+        """sorted set: waiter that was called → server milliseconds when its place is lost"""
         self.meter = f"{at}:meter:{lane}"
         """hash: when the rate is used up, until when nobody may take a slot"""
 

@@ -55,7 +55,7 @@ class InMemory:
 
     `code` gives the functions and tools that plans name by their paths, whatever their digests.
     `meddle` may put something between the world and its log that loses replies or comes first.
-    `limits` are a deployment's `model_limits`.
+    `limits` are a deployment's `model_limits`, kept by `slots`.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class InMemory:
         self.store: EventStore = meddle(MemoryEventStore(lambda: self.now_ms))
         self._woken: list[str] = []
         self._random = random.Random(seed) if seed is not None else None
-        lanes = Lanes(limits or {})
-        self._runtime = _Runtime(self, provider or _Silent(), code or {}, lanes)
+        self.slots = MemorySlots(lambda: self.now_ms)
+        self._runtime = _Runtime(self, provider or _Silent(), code or {}, Lanes(limits or {}))
 
     def run(self, plan: Plan, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
         """Request a run and work it until it ends or waits for somebody."""
@@ -128,7 +128,7 @@ class _Runtime(Runtime):
             cast(LeaseKeeper, _Unlosable()),
             lease_ms=LEASE_MS,
             lanes=lanes,
-            slots=MemorySlots(lambda: world.now_ms),
+            slots=world.slots,
         )
         self.code = _Given(code)
         self.writes = _InPlace(code)
