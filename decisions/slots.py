@@ -8,6 +8,8 @@ a cancellation wins.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from mulligan.decisions.decision import AskModel, NoSlot, Release, Step
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import SlotAwaited
@@ -38,8 +40,14 @@ def place_of(state: RunState, task: str) -> Place | None:
 def asking_of(state: RunState, task: str) -> Invocation | None:
     """The invocation that a task asks models for; None: it asks for none."""
     _, kind, subject = parse_task(task)
-    if kind == "run":
-        subject = state.carried or ""
-    elif kind == "overseer":
-        subject = subject.rpartition(".")[0]
-    return state.invocations.get(subject)
+    match kind:
+        case "run":
+            return state.invocations.get(state.carried or "")
+        case "node" | "subagent":
+            return state.invocations.get(subject)
+        case "overseer":
+            return state.invocations.get(subject.rpartition(".")[0])
+        case "repair":
+            return None
+        case _:
+            assert_never(kind)

@@ -36,6 +36,7 @@ nodes:
     for_each: input
     output_schema: {json.dumps(SHAPE)}
 """
+LEASE_MS = 1_000
 ANSWER = {"json": {"n": 1}, "times": "always"}
 
 
@@ -108,7 +109,7 @@ def test_rec_34_slots_of_a_killed_worker_come_back_within_its_lease(bench: Bench
     """All slots are held by requests that are never answered; whoever takes over needs them."""
     bench.model.play([{"fault": {"kind": "stall"}, "times": "always"}])
     limits = {"scripted/any": {"concurrent": 2}}
-    with bench.worker(limits) as first:
+    with bench.worker(limits, lease_ms=LEASE_MS) as first:
         run = bench.enqueue(5)
         until(lambda: len(bench.model.requests) == 2)
         until(lambda: len(bench.of(run, facts.SlotAwaited)) == 3)
@@ -116,6 +117,7 @@ def test_rec_34_slots_of_a_killed_worker_come_back_within_its_lease(bench: Bench
         for pid in first.alive:
             os.kill(pid, signal.SIGKILL)
         first.kill()
+        until(lambda: bench.slots.loads()[bench.name()].held == 0, timeout_s=LEASE_MS / 1_000 + 1)
 
         with bench.worker(limits) as second:
             state = bench.client.wait(run, timeout_s=30)
@@ -127,7 +129,6 @@ def test_rec_34_slots_of_a_killed_worker_come_back_within_its_lease(bench: Bench
 
 def test_rec_34_a_request_that_outlasts_many_leases_keeps_its_slot(bench: Bench) -> None:
     lease_ms = 600
-    bench.model.play([{**ANSWER, "delay_ms": 5 * lease_ms}])
     bench.model.play({"turns": [{**ANSWER, "delay_ms": 5 * lease_ms}], "max_concurrent": 1})
     limits = {"scripted/any": {"concurrent": 1}}
     with bench.worker(limits, processes=2, lease_ms=lease_ms, lease_margin_ms=100):

@@ -4,8 +4,10 @@ The scripted model's own routes, over HTTP.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import httpx2
@@ -13,6 +15,7 @@ import pytest
 
 from mulligan.errors import EnvironmentUnfit
 from mulligan.testing.scripted_model import ScriptedModel
+from mulligan.testing.waiting import until
 
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
 
@@ -41,7 +44,8 @@ def test_completions_are_recorded_with_keys_masked(model: ScriptedModel, prefix:
     (received,) = get(model, "/__requests")
     assert ASK == received["body"]
     assert ("***", "***") == (received["headers"]["authorization"], received["headers"]["api-key"])
-    assert {"time", "path", "headers", "body", "turn", "outcome"} == received.keys()
+    about = {"time", "path", "headers", "body", "turn", "outcome", "concurrent", "over_limit"}
+    assert about == received.keys()
     assert "sk-canary" not in repr(model.requests)
 
 
@@ -53,6 +57,28 @@ def test_a_request_that_no_turn_is_left_for_is_an_error(model: ScriptedModel) ->
     assert 400 == response.status_code
     assert "script_exhausted" == response.json()["error"]["type"]
     assert 2 == len(model.requests)
+
+
+def test_more_requests_at_once_than_it_takes_are_answered_with_429() -> None:
+    slow = {"text": "one", "delay_ms": 60_000, "times": "always"}
+    with ScriptedModel({"turns": [slow], "max_concurrent": 2}) as model:
+        for _ in range(2):
+            Thread(target=suppressed, args=(model,), daemon=True).start()
+        until(lambda: len(model.requests) == 2)
+
+        refused = post(model, "/v1/chat/completions", json=ASK)
+
+        assert 429 == refused.status_code
+        assert "rate_limit_exceeded" == refused.json()["error"]["type"]
+        assert [False, False, True] == [one.over_limit for one in model.requests]
+        assert [1, 2, 3] == [one.concurrent for one in model.requests]
+        assert [0, 0, None] == [one.turn for one in model.requests]
+
+
+def suppressed(model: ScriptedModel) -> None:
+    """Ask, and hear nothing before the server ends."""
+    with contextlib.suppress(httpx2.HTTPError):
+        post(model, "/v1/chat/completions", json=ASK, timeout=60)
 
 
 def test_another_script_can_be_set(model: ScriptedModel) -> None:

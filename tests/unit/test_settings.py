@@ -159,3 +159,26 @@ def test_the_broker_lives_in_the_next_database(url: str, following: str) -> None
 def test_a_shown_url_has_no_password() -> None:
     assert without_password("redis://me:hunter2@host:1/0") == "redis://me:***@host:1/0"
     assert without_password("unix:///s?password=hunter2&db=1") == "unix:///s?password=***&db=1"
+
+
+def test_rec_34_limits_of_models_are_read_from_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '{"openai/gpt-5": {"concurrent": 10, "per_minute": 500}, "groq": {"concurrent": 4}}'
+    monkeypatch.setenv("MULLIGAN_MODEL_LIMITS", text)
+
+    limits = load_settings().model_limits
+
+    assert limits["openai/gpt-5"].per_minute == 500
+    assert (limits["groq"].concurrent, limits["groq"].per_minute) == (4, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ten", "[]", '{"openai": {}}', '{"openai": {"concurrent": 0}}', '{"openai": {"at_once": 3}}'],
+)
+def test_rec_34_limits_that_say_nothing_are_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("MULLIGAN_MODEL_LIMITS", text)
+
+    with pytest.raises(InvalidInput, match="MULLIGAN_MODEL_LIMITS must be a JSON object"):
+        load_settings()
