@@ -11,6 +11,7 @@ from mulligan.app import App
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput
 from mulligan.events.redis_slots import RedisSlots
+from mulligan.events.redis_deltas import RedisDeltas
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
@@ -57,6 +58,7 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         app=app,
         lanes=lanes,
         slots=RedisSlots(url),
+        deltas=RedisDeltas(url, store.partitions),
     )
 
 

@@ -30,7 +30,7 @@ from mulligan.decisions.decision import (
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED
 from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
-from mulligan.providers.port import Cancellation, Failure, Provider
+from mulligan.providers.port import Cancellation, Failure, Hear, Provider
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
@@ -65,16 +65,19 @@ def _ask(session: Session, effect: AskModel) -> ModelOutcome:
     cancellation = Cancellation()
     session.lease.on_stop(cancellation.cancel)
     reach("model.before")
-    outcome = ask_model(session.runtime.provider, effect, cancellation)
+    with session.runtime.live.hearing(session.run, effect.prepared.request) as hear:
+        outcome = ask_model(session.runtime.provider, effect, cancellation, hear)
     session.slot.give_back(outcome)
     reach("model.after")
     return outcome
 
 
-def ask_model(provider: Provider, effect: AskModel, cancellation: Cancellation) -> ModelOutcome:
-    """Send a request, once, and give it up at the end of its time."""
+def ask_model(
+    provider: Provider, effect: AskModel, cancellation: Cancellation, hear: Hear | None = None
+) -> ModelOutcome:
+    """Send a request, once, and give it up at the end of its time; `hear` is told what streams."""
     with _deadline(effect.within_ms, cancellation) as deadline:
-        result = provider.ask(effect.prepared, cancellation)
+        result = provider.ask(effect.prepared, cancellation, hear)
     if isinstance(result, Failure) and deadline.passed:
         result = Failure(cause=DEADLINE_EXCEEDED, transient=False)
     return ModelOutcome(effect.prepared.request.request_id, result)

@@ -13,6 +13,7 @@ from mulligan.actors.calls import caller
 from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
+from mulligan.actors.live import LiveOutput
 from mulligan.actors.priorities import RunPriorities
 from mulligan.actors.roster import Roster
 from mulligan.actors.session import work
@@ -21,6 +22,7 @@ from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.slots import Slots
+from mulligan.events.deltas import Deltas
 from mulligan.events.store import EventStore
 from mulligan.events.tasks import parse_task
 from mulligan.providers.lanes import Lanes
@@ -31,7 +33,7 @@ class Runtime:
     """
     One a process. Its actors are declared on `broker`; it sends the messages that wake them. `app`
     is what the worker was told to import; `lanes` are what limits requests, `slots` where they are
-    counted (in this process, if not given).
+    counted (in this process, if not given); `deltas` is where live output goes, None for nowhere.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Runtime:
         app: str | None = None,
         lanes: Lanes | None = None,
         slots: Slots | None = None,
+        deltas: Deltas | None = None,
     ) -> None:
         self.store = store
         self.broker = broker
@@ -55,6 +58,7 @@ class Runtime:
         self.roster = Roster(store, app)
         self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))
         self.writes: Writes = WriteProcesses(leases, app)
+        self.live = LiveOutput(deltas)
         self.draining = False
         self.hints = Hints(broker)
         self._priorities = RunPriorities(store)
@@ -78,6 +82,7 @@ class Runtime:
         self.hints.close()
         self.writes.close()
         self.provider.close()
+        self.live.close()
         self.store.close()
 
     def _declare(self, name: str) -> None:

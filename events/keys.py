@@ -53,6 +53,10 @@ class Keys:
         """hash: a version of the run, and its folded state then"""
         return f"{self._at}:snap:{run}"
 
+    def deltas(self, run: str) -> str:
+        """channel of sharded pub/sub, no key: what models say in the run while they say it"""
+        return f"{self._at}:d:{run}"
+
     def rows(self, projection: str) -> str:
         """hash: run → the projection's row"""
         return f"{self._at}:rows:{projection}"

@@ -40,7 +40,7 @@ CLUSTER_SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
 """Schemes of a Redis Cluster's address, and what its client calls them."""
 
 
-def connect(url: str) -> Redis:
+def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Redis:
     """
     Return a client for `redis://`, `rediss://` or `unix:///path?db=0`; for `redis+cluster://` (or
     `rediss+cluster://`) with the address of any node, one that finds the others.
@@ -56,11 +56,11 @@ def connect(url: str) -> Redis:
     scheme, separator, rest = url.partition("://")
     try:
         if scheme in CLUSTER_SCHEMES:
-            return _connect_cluster(f"{CLUSTER_SCHEMES[scheme]}{separator}{rest}")
+            return _connect_cluster(f"{CLUSTER_SCHEMES[scheme]}{separator}{rest}", answer_timeout_s)
         return Redis.from_url(
             url,
             retry=Retry(NoBackoff(), 0),
-            socket_timeout=ANSWER_TIMEOUT_S,
+            socket_timeout=answer_timeout_s,
             socket_connect_timeout=CONNECT_TIMEOUT_S,
         )
     except ValueError as error:
@@ -69,12 +69,12 @@ def connect(url: str) -> Redis:
         ) from None
 
 
-def _connect_cluster(url: str) -> Redis:
+def _connect_cluster(url: str, answer_timeout_s: float) -> Redis:
     with answers("the cluster"):
         client: RedisCluster = RedisCluster.from_url(
             url,
             retry=Retry(NoBackoff(), 1),
-            socket_timeout=ANSWER_TIMEOUT_S,
+            socket_timeout=answer_timeout_s,
             socket_connect_timeout=CONNECT_TIMEOUT_S,
         )
     return cast(Redis, client)  # it has the same commands

@@ -33,6 +33,7 @@ from mulligan.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from mulligan.actors.hints import Hints
+    from mulligan.events.deltas import Deltas
     from mulligan.schemas.load import Defines
     from mulligan.schemas.workflow import WorkflowDefinition
 
@@ -69,6 +70,8 @@ class Client:
         """Let go of connections."""
         if "hints" in self.__dict__:
             self.hints.close()
+        if "deltas" in self.__dict__:
+            self.deltas.close()
         self.store.close()
 
     @cached_property
@@ -78,6 +81,13 @@ class Client:
         from mulligan.actors.hints import Hints
 
         return Hints(make_broker(self.settings.broker_url or broker_url_beside(self._url)))
+
+    @cached_property
+    def deltas(self) -> Deltas:
+        """What models say while they say it, connected on first use; see `docs/operations.md`."""
+        from mulligan.events.redis_deltas import RedisDeltas
+
+        return RedisDeltas(self._url, self.store.partitions)
 
     # --- Producers -------------------------------------------------------------------------------
 
@@ -167,10 +177,10 @@ class Client:
             after = events[-1].version if events else after
 
     def page(
-        self, run: str, after: int = 0, *, follow: bool = False
+        self, run: str, after: int = 0, *, follow: bool = False, wait_ms: int = WAIT_MS
     ) -> tuple[list[Envelope], bool]:
         """
-        A run's events above version `after` as of now, or with `follow` within a second, and
+        A run's events above version `after` as of now, or with `follow` within `wait_ms`, and
         whether more may come that were asked for.
 
         Raises:
@@ -178,7 +188,7 @@ class Client:
         """
         if self.store.row(run) is None:
             raise RunUnknown(run)
-        read = self.store.follow(run, after, WAIT_MS) if follow else self.store.read(run, after)
+        read = self.store.follow(run, after, wait_ms) if follow else self.store.read(run, after)
         after = read[-1].version if read else after
         row = self.store.row(run)
         ended = row is not None and row.phase in ("closed", "archived") and row.version <= after

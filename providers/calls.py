@@ -40,8 +40,11 @@ class CallCollector:
         self._calls: list[_OpenCall] = []
         self._at: dict[int, _OpenCall] = {}
 
-    def add(self, fragment: dict[str, Any]) -> None:
-        """Take a member of a delta's `tool_calls`."""
+    def add(self, fragment: dict[str, Any]) -> tuple[str | None, str]:
+        """
+        Take a member of a delta's `tool_calls`; returns the name of the call that it belongs to, as
+        far as it is known, and the arguments that it adds.
+        """
         function = fragment.get("function")
         function = function if isinstance(function, dict) else {}
         name = function.get("name") or None
@@ -50,6 +53,7 @@ class CallCollector:
         if isinstance(name, str) and call.name is None:
             call.name = name
         call.arguments.append(arguments)
+        return call.name, arguments
 
     @property
     def count(self) -> int:

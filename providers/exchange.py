@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 
 from mulligan.providers import classify
-from mulligan.providers.port import Answer, Failure
+from mulligan.providers.port import Answer, Failure, Hear
 from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.wire import WireReader
 
@@ -46,14 +46,14 @@ class Exchange:
         self._repetition = repetition
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
-    async def send(self, request: httpx2.Request) -> Answer | Failure:
-        """Send `request` and read its response to the end."""
+    async def send(self, request: httpx2.Request, hear: Hear | None = None) -> Answer | Failure:
+        """Send `request` and read its response to the end; `hear` is told what streams."""
         connect_ms = self._deadlines.connect_ms
         connect_seconds = None if connect_ms is None else connect_ms / 1000
         request.extensions = {**request.extensions, "timeout": {"connect": connect_seconds}}
         try:
             async with self._response(request) as response:
-                return await self._read(response)
+                return await self._read(response, hear)
         except _Silent as silence:
             return classify.failure(silence.kind, transient=True)
         except httpx2.TransportError as error:
@@ -73,9 +73,9 @@ class Exchange:
         finally:
             await response.aclose()
 
-    async def _read(self, response: httpx2.Response) -> Answer | Failure:
+    async def _read(self, response: httpx2.Response, hear: Hear | None) -> Answer | Failure:
         headers = {name.lower(): value for name, value in response.headers.items()}
-        reader = WireReader(headers.get("content-type", ""), self._repetition)
+        reader = WireReader(headers.get("content-type", ""), self._repetition, hear)
         try:
             await self._feed(response, reader)
         except (_Silent, httpx2.TransportError) as error:

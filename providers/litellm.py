@@ -25,7 +25,7 @@ from mulligan.providers.body import prepare, tracing_headers
 from mulligan.providers.endpoints import Endpoint, address_of, endpoint_of
 from mulligan.providers.event_loop import ModelLoop
 from mulligan.providers.exchange import Deadlines, Exchange
-from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared
+from mulligan.providers.port import Answer, Cancellation, Failure, Hear, ModelRequest, Prepared
 from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 from mulligan.providers.tap import WireTap, body_changed
 
@@ -82,7 +82,9 @@ class LiteLLMProvider:
         self._key(endpoint, request.model)
         return prepare(request, model)
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
         """Send the body, once, and read the response to its end."""
         endpoint, model = endpoint_of(prepared.request.model)
         if not prepared.model == prepared.body.get("model") == model:
@@ -90,14 +92,16 @@ class LiteLLMProvider:
         if any(name in model for name in BESIDE_THE_TAP):
             return classify.failure("not_sent", transient=False)
         library = import_litellm()
-        outcome = self._loop.run(lambda: self._ask(library, prepared, endpoint), cancellation)
+        outcome = self._loop.run(lambda: self._ask(library, prepared, endpoint, hear), cancellation)
         return outcome or classify.failure("cancelled", transient=False)
 
     def close(self) -> None:
         """Let go of connections and threads."""
         self._loop.close(self._exchange.aclose)
 
-    async def _ask(self, library: Any, prepared: Prepared, endpoint: Endpoint) -> Answer | Failure:
+    async def _ask(
+        self, library: Any, prepared: Prepared, endpoint: Endpoint, hear: Hear | None
+    ) -> Answer | Failure:
         request = prepared.request
         address = address_of(endpoint, request.model, request.api_base)
         headers = tracing_headers(request)
@@ -108,6 +112,7 @@ class LiteLLMProvider:
             url=f"{address}/chat/completions",
             body=prepared.body,
             headers=headers,
+            hear=hear,
         )
         await _complete(library, tap, address, self._key(endpoint, request.model), prepared.body)
         return tap.outcome or classify.failure("not_sent", transient=False)

@@ -121,6 +121,26 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     retry_after_ms: int | None = None
 
 
+class Piece(msgspec.Struct, frozen=True):
+    """
+    A stretch of a response while it streams, as received: of the message's text, or of the
+    arguments of a call of the function `tool`.
+    """
+
+    text: str
+    tool: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Piece(<{len(self.text)} characters>, {self.tool!r})"
+
+
+Hear = Callable[[Piece], None]
+"""
+Told each piece as it comes, on the thread that reads the wire: it must return at once and raise
+nothing. Reasoning is never told (REC-22).
+"""
+
+
 class Cancellation:
     """Tells whoever waits in another thread to stop; thread-safe, one way."""
 
@@ -165,9 +185,12 @@ class Provider(Protocol):
         """
         ...
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
         """
-        Send exactly `prepared.body`, once, and read the response to its end. On cancellation the
+        Send exactly `prepared.body`, once, and read the response to its end; `hear` is told what
+        streams meanwhile, and is no evidence of anything. On cancellation the
         connection is closed and the result is a `Failure` of the kind `cancelled`, unless the
         response had come to its end before.
         """

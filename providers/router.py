@@ -12,6 +12,7 @@ from mulligan.providers.port import (
     Answer,
     Cancellation,
     Failure,
+    Hear,
     ModelRequest,
     Prepared,
     Provider,
@@ -55,9 +56,11 @@ class ModelRouter:
             request = replace(request, api_base=self._api_base)
         return self._of(request).prepare(request)
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
         """Send the body, once, and read the response to its end."""
-        return self._of(prepared.request).ask(prepared, cancellation)
+        return self._of(prepared.request).ask(prepared, cancellation, hear)
 
     def close(self) -> None:
         """Let go of connections and threads."""

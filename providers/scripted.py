@@ -14,7 +14,7 @@ from mulligan.providers import classify
 from mulligan.providers.body import prepare, tracing_headers
 from mulligan.providers.event_loop import ModelLoop
 from mulligan.providers.exchange import Deadlines, Exchange
-from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared
+from mulligan.providers.port import Answer, Cancellation, Failure, Hear, ModelRequest, Prepared
 from mulligan.providers.repetition import DEFAULT_REPETITION, Repetition
 
 PREFIX = "scripted/"
@@ -46,7 +46,9 @@ class ScriptedModelProvider:
         self._address(request)
         return prepare(request, name)
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
         """Send the body, once, and read the response to its end."""
         request = httpx2.Request(
             "POST",
@@ -54,7 +56,7 @@ class ScriptedModelProvider:
             headers={"content-type": "application/json", **tracing_headers(prepared.request)},
             content=msgspec.json.encode(prepared.body),
         )
-        outcome = self._loop.run(lambda: self._exchange.send(request), cancellation)
+        outcome = self._loop.run(lambda: self._exchange.send(request, hear), cancellation)
         return outcome or classify.failure("cancelled", transient=False)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from mulligan.providers import classify
 from mulligan.providers.exchange import Exchange
-from mulligan.providers.port import Answer, Failure
+from mulligan.providers.port import Answer, Failure, Hear
 
 KEPT_HEADERS = frozenset({"authorization", "accept", "accept-encoding", "content-type"})
 """Of the headers that the libraries made. Others say what machine this is, or come from `OPENAI_*`
@@ -24,17 +24,24 @@ variables that were meant for another address."""
 
 class WireTap(httpx2.AsyncBaseTransport):
     """
-    Good for one request: `url` and `body` are what it must be, `headers` what is added to it. What
-    came of it stands in `outcome`; None if nothing was sent.
+    Good for one request: `url` and `body` are what it must be, `headers` what is added to it, and
+    `hear` is told what streams. What came of it stands in `outcome`; None if nothing was sent.
     """
 
     def __init__(
-        self, exchange: Exchange, *, url: str, body: dict[str, Any], headers: dict[str, str]
+        self,
+        exchange: Exchange,
+        *,
+        url: str,
+        body: dict[str, Any],
+        headers: dict[str, str],
+        hear: Hear | None = None,
     ) -> None:
         self._exchange = exchange
         self._url = url
         self._body = body
         self._headers = headers
+        self._hear = hear
         self.outcome: Answer | Failure | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -45,7 +52,7 @@ class WireTap(httpx2.AsyncBaseTransport):
         if changed:
             self.outcome = body_changed(changed)
         else:
-            self.outcome = await self._exchange.send(self._outgoing(request))
+            self.outcome = await self._exchange.send(self._outgoing(request), self._hear)
         return _nothing(stream=bool(self._body.get("stream")))
 
     def _changes(self, content: bytes, url: str) -> list[str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from mulligan.events.facts import Usage
 from mulligan.providers.calls import CallCollector
-from mulligan.providers.port import ToolCall
+from mulligan.providers.port import Hear, Piece, ToolCall
 from mulligan.providers.repetition import DEFAULT_REPETITION, LoopWatch, Repetition
 from mulligan.providers.sse import EventReader
 
@@ -61,10 +61,17 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 class WireReader:
     """
     Collects one response. `content_type` is that of its header; a JSON body in place of a stream
-    (or the other way round) is read for what it is.
+    (or the other way round) is read for what it is. `hear` is told the text and the arguments of a
+    stream as they come, never its reasoning; a whole body streams nothing.
     """
 
-    def __init__(self, content_type: str, repetition: Repetition = DEFAULT_REPETITION) -> None:
+    def __init__(
+        self,
+        content_type: str,
+        repetition: Repetition = DEFAULT_REPETITION,
+        hear: Hear | None = None,
+    ) -> None:
+        self._hear = hear
         self._watch = LoopWatch(repetition)
         self._sse = EventReader() if "event-stream" in content_type.lower() else None
         self._body = bytearray()
@@ -173,6 +180,7 @@ class WireReader:
         text = _text_of(message.get("content"))
         self._text.append(text)
         self._look("text", text, part)
+        self._tell(text, None, part)
         self._refused |= bool(message.get("refusal"))
         for key in ("reasoning_content", "reasoning"):
             thought = _text_of(message.get(key))
@@ -186,12 +194,18 @@ class WireReader:
     def _call(self, call: dict[str, Any], position: int, part: str) -> None:
         before = self._calls.count
         # In a whole body calls have no index: each is one of its own.
-        self._calls.add(call if part == "delta" else {**call, "index": position})
+        name, added = self._calls.add(call if part == "delta" else {**call, "index": position})
         if self._calls.count > before:
             self._watch.restart()
         function = call.get("function")
         arguments = function.get("arguments") if isinstance(function, dict) else None
         self._look(f"arguments {call.get('index')}", _text_of(arguments), part)
+        if name is not None:
+            self._tell(added, name, part)
+
+    def _tell(self, text: str, tool: str | None, part: str) -> None:
+        if self._hear is not None and text and part == "delta":
+            self._hear(Piece(text, tool))
 
     def _look(self, stretch: str, text: str, part: str) -> None:
         """Look for a loop in what streams; a whole body can't be stopped any more."""

@@ -39,7 +39,15 @@ from mulligan.events.store import EventStore
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.providers.lanes import Lanes
-from mulligan.providers.port import Answer, Cancellation, Failure, ModelRequest, Prepared, Provider
+from mulligan.providers.port import (
+    Answer,
+    Cancellation,
+    Failure,
+    Hear,
+    ModelRequest,
+    Prepared,
+    Provider,
+)
 from mulligan.schemas.plan import Plan
 from mulligan.settings import RequestLimit
 from mulligan.tools.call import call_function
@@ -214,7 +222,9 @@ class _Silent:
     def prepare(self, request: ModelRequest) -> Prepared:
         raise AssertionError(f"{request.request_id}: this world has no model")
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
         raise AssertionError("this world has no model")
 
     def close(self) -> None:

@@ -20,7 +20,9 @@ from mulligan.providers.port import (
     Answer,
     Cancellation,
     Failure,
+    Hear,
     ModelRequest,
+    Piece,
     Prepared,
     ToolCall,
 )
@@ -51,18 +53,30 @@ class ScriptedProvider:
         """Say what would be sent, as a provider over HTTP would."""
         return prepare(request, request.model.rpartition("/")[2])
 
-    def ask(self, prepared: Prepared, cancellation: Cancellation) -> Answer | Failure:
-        """Give the next answer."""
+    def ask(
+        self, prepared: Prepared, cancellation: Cancellation, hear: Hear | None = None
+    ) -> Answer | Failure:
+        """Give the next answer; `hear` is told all of it in one piece."""
         request = prepared.request
         with self._lock:
             self._asked.append(request)
             answer = self._answers.pop(0) if self._answers else _EXHAUSTED
         if cancellation.cancelled:
             return Failure(cause=Cause(kind="cancelled", message="cancelled"), transient=False)
-        return _answer(answer, request)
+        given = _answer(answer, request)
+        if hear is not None and isinstance(given, Answer):
+            _say(given, hear)
+        return given
 
     def close(self) -> None:
         """There is nothing to let go of."""
+
+
+def _say(answer: Answer, hear: Hear) -> None:
+    if answer.text:
+        hear(Piece(answer.text))
+    for call in answer.calls:
+        hear(Piece(call.arguments, call.name))
 
 
 _EXHAUSTED = Failure(

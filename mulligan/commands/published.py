@@ -29,7 +29,9 @@ from mulligan.commands.tail import Gap
 from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
+from mulligan.events.deltas import Delta
 from mulligan.projections.chat import Chat
+from mulligan.projections.live import Void
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.repair_log import RepairLogs
 from mulligan.projections.trace import Trace
@@ -40,6 +42,7 @@ PUBLISHED: dict[str, type] = {
     "approval": Decided,
     "chat": Chat,
     "check-output": Checked,
+    "delta": Delta,
     "doctor": Diagnosis,
     "down": Down,
     "enqueue": Enqueued,
@@ -57,6 +60,7 @@ PUBLISHED: dict[str, type] = {
     "usage": RunUsage,
     "usage-totals": UsageTotals,
     "verify": Verified,
+    "void": Void,
 }
 """By the name of the file: `<name>.schema.json`."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 
 import click
 import msgspec
@@ -14,11 +16,16 @@ from mulligan.actors.process import DRAIN_S, working
 from mulligan.actors.runtime import Runtime
 from mulligan.client import Client, why
 from mulligan.commands.given_input import read_input
+from mulligan.commands.live import follow
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
 from mulligan.commands.status import RunView, view
+from mulligan.events.deltas import Delta, Subscription
+from mulligan.events.envelope import Envelope
 from mulligan.logs import configure_logs
+from mulligan.projections.live import Void
 from mulligan.projections.projector import Projector
+from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
@@ -42,13 +49,22 @@ GOES_ON_BY = {
 @click.option("--input", "given", metavar="FILE|JSON", help="The run's input.")
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
+@click.option("--deltas", is_flag=True, help="Show what models say, as they say it.")
 @json_option
 def run(
-    workflow: str, given: str | None, model: str | None, run_id: str | None, as_json: bool
+    workflow: str,
+    given: str | None,
+    model: str | None,
+    run_id: str | None,
+    deltas: bool,
+    as_json: bool,
 ) -> None:
     """
     Work a run of WORKFLOW in this process and follow it until it ends or is paused. Progress goes
     to standard error, the output to standard output. Interrupted, it goes on with the next worker.
+
+    With --deltas, progress has what models say while they say it, candidates that nobody has judged
+    among it; what was cut off or rejected is taken back in words. None of that is stored anywhere.
     """
     value = read_input(given)
     configure_logs("warning")
@@ -57,8 +73,12 @@ def run(
         runtime = assemble(client.settings)
         check_models(plan, runtime)
         name = client.enqueue(plan, value, run_id=run_id)
-        with working(runtime, threads=THREADS), progress(name) as shown:
-            state = _follow(client, name, shown)
+        with (
+            _listening(client, name if deltas else None) as heard,
+            working(runtime, threads=THREADS),
+            progress(name) as shown,
+        ):
+            state = _follow(client, name, shown, heard)
         Projector(client.store).catch_up()
         if state.repairs:
             write_workspace(client, name)
@@ -67,13 +87,44 @@ def run(
     sys.exit(EXIT_CODES[state.status])
 
 
-def _follow(client: Client, run: str, shown: Progress) -> RunState:
+@contextmanager
+def _listening(client: Client, run: str | None) -> Iterator[Subscription | None]:
+    """Listen to a run's live output, from before it is worked; None: to nothing."""
+    if run is None:
+        yield None
+        return
+    with closing(client.deltas.subscribe(run)) as subscription:
+        yield subscription
+
+
+def _follow(client: Client, run: str, shown: Progress, heard: Subscription | None) -> RunState:
     try:
-        return client.wait(run, seen=shown.seen)
+        if heard is None:
+            return client.wait(run, seen=shown.seen)
+        return _live(client, run, shown, heard)
     except KeyboardInterrupt:
         shown.note(f"interrupted; what was begun has {DRAIN_S:.0f} s to end (Ctrl-C again: none)")
         shown.note(f"the next `mulligan worker` goes on with {run}")
         raise
+
+
+def _live(client: Client, run: str, shown: Progress, heard: Subscription) -> RunState:
+    """As `Client.wait`, with live output shown beside the events."""
+    state = RunState(run=run)
+    for line in follow(client, run, heard):
+        match line:
+            case Delta():
+                shown.heard(line)
+            case Void():
+                shown.void(line)
+            case Envelope():
+                evolve(state, line)
+                shown.seen(line)
+                if state.status == "paused":
+                    return state
+            case _:
+                assert_never(line)
+    return state
 
 
 def check_models(plan: Plan, runtime: Runtime) -> None:

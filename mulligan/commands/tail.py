@@ -8,11 +8,14 @@ import click
 import msgspec
 
 from mulligan.client import Client
+from mulligan.commands.live import lines
 from mulligan.commands.printing import show_json
 from mulligan.errors import FeedTrimmed, InvalidInput
 from mulligan.events.codec import line
+from mulligan.events.deltas import Delta
 from mulligan.events.envelope import Envelope
 from mulligan.events.store import EventStore
+from mulligan.projections.live import Void
 
 WAIT_MS = 1_000
 
@@ -36,19 +39,33 @@ class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True
     through: str
 
 
+Line = Envelope | Gap | Delta | Void
+
+
 @click.command()
 @click.argument("run", required=False)
 @click.option("--from", "start", metavar="ID", help="Begin after the event of this id or version.")
 @click.option("--follow", is_flag=True, help="Wait for more; of one run, until it has ended.")
+@click.option(
+    "--deltas", is_flag=True, help="With RUN and --follow: also what models say, as they say it."
+)
 @click.option("--json", "as_json", is_flag=True, hidden=True, help="Lines are JSON in any case.")
-def tail(run: str | None, start: str | None, follow: bool, as_json: bool) -> None:
+def tail(run: str | None, start: str | None, follow: bool, deltas: bool, as_json: bool) -> None:
     """
     Print events as JSON lines: those of one run, or of all in the order they were appended. What
     was trimmed off the feed is a line of type `gap`.
+
+    With --deltas, lines of type `delta` hold what a model says while it says it, candidates that
+    nobody has judged among it, and lines of type `void` take back what was cut off or rejected.
+    None of that is stored anywhere.
     """
+    if deltas and (run is None or not follow):
+        raise InvalidInput("--deltas shows a run while it is worked: tail RUN --follow --deltas")
     with Client() as client:
         if run is None:
-            events: Iterator[Envelope | Gap] = _of_all(client.store, start, follow)
+            events: Iterator[Line] = _of_all(client.store, start, follow)
+        elif deltas:
+            events = lines(client, run, _version(client, run, start))
         else:
             events = client.events(run, _version(client, run, start), follow=follow)
         for event in events:

@@ -1,0 +1,143 @@
+"""
+Live output over a server's sharded pub/sub (Redis 7, Valkey): a channel for each run, in the slot
+of the run's keys, so that it stays on one server of a cluster too. Pub/sub keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import Any, cast
+
+import msgspec
+from redis import Redis
+from redis.client import PubSub
+from redis.cluster import RedisCluster
+
+from mulligan.errors import StoreUnavailable
+from mulligan.events.deltas import Delta
+from mulligan.events.keys import Keys, partition_of
+from mulligan.events.redis_connection import (
+    CONNECT_TIMEOUT_S,
+    answers,
+    connect,
+    disconnect_idle,
+    place_of,
+)
+
+PUBLISH_TIMEOUT_S = 2.0
+"""Live output is not worth a longer wait for a server that is silent, be it a busy one."""
+
+
+class RedisDeltas:
+    """
+    The `Deltas` of all processes at one server, or cluster.
+
+    Args:
+        server: a URL as for `RedisEventStore`, or a client of your own, which stays open.
+        partitions: gives the number of partitions of the server's log.
+    """
+
+    def __init__(self, server: str | Redis, partitions: Callable[[], int]) -> None:
+        self._owns_client = isinstance(server, str)
+        self._client = (
+            connect(server, answer_timeout_s=PUBLISH_TIMEOUT_S)
+            if isinstance(server, str)
+            else server
+        )
+        self._place = place_of(self._client)
+        self._partitions = partitions
+
+    def publish(self, delta: Delta) -> None:
+        """See `Deltas.publish`."""
+        channel = self._channel(delta.run)
+        with answers(self._place):
+            server: Any = self._server_of(channel)
+            server.execute_command("SPUBLISH", channel, msgspec.json.encode(delta))
+
+    def listened(self, runs: Iterable[str]) -> set[str]:
+        """See `Deltas.listened`."""
+        found: set[str] = set()
+        with answers(self._place):
+            for server, by_channel in self._by_server(runs):
+                reply: Any = server.execute_command("PUBSUB SHARDNUMSUB", *by_channel)
+                counts = zip(by_channel.values(), _counts(reply), strict=True)
+                found |= {run for run, count in counts if count}
+        return found
+
+    def subscribe(self, run: str) -> RedisSubscription:
+        """See `Deltas.subscribe`."""
+        channel = self._channel(run)
+        with answers(self._place):
+            return RedisSubscription(self._server_of(channel), channel, self._place)
+
+    def close(self) -> None:
+        """See `Deltas.close`."""
+        if self._owns_client:
+            disconnect_idle(self._client)
+
+    def _channel(self, run: str) -> str:
+        return Keys(partition_of(run, self._partitions())).deltas(run)
+
+    def _server_of(self, channel: str) -> Redis:
+        if not isinstance(self._client, RedisCluster):
+            return self._client
+        node = self._client.get_node_from_key(channel)
+        return cast(Redis, self._client.get_redis_connection(node))
+
+    def _by_server(self, runs: Iterable[str]) -> list[tuple[Any, dict[str, str]]]:
+        """The servers of some runs, each with its runs by channel."""
+        servers: dict[int, Any] = {}
+        channels: defaultdict[int, dict[str, str]] = defaultdict(dict)
+        for run in runs:
+            channel = self._channel(run)
+            server = self._server_of(channel)
+            servers[id(server)] = server
+            channels[id(server)][channel] = run
+        return [(servers[key], by_channel) for key, by_channel in channels.items()]
+
+
+class RedisSubscription:
+    """A reader on a connection of its own."""
+
+    def __init__(self, server: Any, channel: str, place: str) -> None:
+        self._place = place
+        self._pubsub: PubSub = server.pubsub()
+        self._pubsub.ssubscribe(channel)
+        # Only once the server has confirmed it does it count as listening.
+        if self._next(CONNECT_TIMEOUT_S, "ssubscribe") is None:
+            raise StoreUnavailable(f"the server at {place} did not let us listen in time")
+
+    def heard(self, wait_ms: int) -> list[Delta]:
+        """See `Subscription.heard`."""
+        found: list[Delta] = []
+        timeout_s = wait_ms / 1000
+        with answers(self._place):
+            while (data := self._next(timeout_s, "smessage")) is not None:
+                found += _decoded(data)
+                timeout_s = 0.0
+        return found
+
+    def close(self) -> None:
+        """See `Subscription.close`."""
+        self._pubsub.close()
+
+    def _next(self, timeout_s: float, kind: str) -> Any:
+        """The data of the next message, if it comes in time and is of this kind."""
+        message = self._pubsub.get_message(timeout=timeout_s)
+        return message["data"] if message is not None and message["type"] == kind else None
+
+
+def _decoded(data: bytes) -> list[Delta]:
+    """A delta; nothing, where a publisher of another version has another idea of one."""
+    try:
+        return [msgspec.json.decode(data, type=Delta)]
+    except msgspec.DecodeError:
+        return []
+
+
+def _counts(reply: Any) -> list[int]:
+    """The numbers in a reply of channels and numbers, be they in pairs or one after another."""
+    pairs = (one if isinstance(one, tuple | list) else (one,) for one in reply)
+    return [int(part) for part in list(chain.from_iterable(pairs))[1::2]]

@@ -1,0 +1,41 @@
+"""
+A run's events with its live output between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from mulligan.client import Client
+from mulligan.events.deltas import Delta, Subscription
+from mulligan.events.envelope import Envelope
+from mulligan.projections.live import LiveLines, Void
+
+TURN_MS = 50
+"""How late an event is shown at most, while deltas are waited for."""
+
+
+def lines(client: Client, run: str, after: int = 0) -> Iterator[Envelope | Delta | Void]:
+    """
+    A run's events above version `after` until it has ended, and what its models say meanwhile.
+
+    Raises:
+        RunUnknown: there is no such run.
+    """
+    with closing(client.deltas.subscribe(run)) as subscription:
+        yield from follow(client, run, subscription, after)
+
+
+def follow(
+    client: Client, run: str, subscription: Subscription, after: int = 0
+) -> Iterator[Envelope | Delta | Void]:
+    """The same, for who has begun to listen before."""
+    order = LiveLines()
+    more = True
+    while more:
+        # In this order: what a request said was published before the log says that it is over.
+        events, more = client.page(run, after, follow=True, wait_ms=0)
+        heard = subscription.heard(0 if events or not more else TURN_MS)
+        yield from order.merge(events, heard)
+        after = events[-1].version if events else after
