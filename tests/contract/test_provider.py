@@ -22,6 +22,7 @@ from mulligan.providers.port import (
     Failure,
     Message,
     ModelRequest,
+    Piece,
     Prepared,
     Provider,
     ToolCall,
@@ -428,6 +429,48 @@ def test_what_was_cancelled_before_is_not_sent(subject: Subject) -> None:
 
     assert isinstance(result, Failure)
     assert ("cancelled", 0) == (result.cause.kind, subject.sends)
+
+
+def test_what_streams_is_heard_as_it_comes_and_reasoning_is_not(subject: Subject) -> None:
+    """REC-22: text and the arguments of calls, in pieces, before the response has ended."""
+    heard: list[Piece] = []
+    call = {"name": "submit_output", "arguments": '{"output": {"n": 1}}'}
+    subject.play(
+        text="let me see",
+        fault={"kind": "slow_reasoning", "count": 3, "every_ms": 1},
+        tool_calls=[call],
+        chunks=4,
+        finish_reason="tool_calls",
+    )
+    prepared = subject.provider.prepare(subject.request())
+    answer = subject.provider.ask(prepared, Cancellation(), heard.append)
+
+    assert isinstance(answer, Answer)
+    assert len(heard) > 5
+    assert answer.text == "".join(piece.text for piece in heard if piece.tool is None)
+    assert answer.text == "let me see"
+    arguments = "".join(piece.text for piece in heard if piece.tool == "submit_output")
+    assert arguments == answer.calls[0].arguments == call["arguments"]
+    assert "let me see" not in repr(heard)
+
+
+def test_what_was_heard_of_a_stream_that_is_cut_is_what_was_sent_of_it(subject: Subject) -> None:
+    heard: list[Piece] = []
+    subject.play(text="never finished", chunks=3, fault={"kind": "eof"})
+    prepared = subject.provider.prepare(subject.request())
+    answer = subject.provider.ask(prepared, Cancellation(), heard.append)
+
+    assert isinstance(answer, Answer)
+    assert not answer.terminal
+    assert "".join(piece.text for piece in heard) == "never finished"
+
+
+def test_a_whole_body_streams_nothing(subject: Subject) -> None:
+    heard: list[Piece] = []
+    subject.play(text="ok")
+    prepared = subject.provider.prepare(subject.request(stream=False))
+    assert isinstance(subject.provider.ask(prepared, Cancellation(), heard.append), Answer)
+    assert heard == []
 
 
 def test_requests_of_many_threads_run_at_the_same_time(subject: Subject) -> None:
