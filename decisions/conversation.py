@@ -105,16 +105,24 @@ def _opening(
     node = node_of_invocation(invocation.id)
     own = scope.prompt(state, node, agent.system or "", context.value_of)
     system = [part for part in (own, _instructions(agent, mode)) if part]
-    if invocation.agent is None:
-        user = scope.prompt(state, node, agent.prompt, context.value_of)
-    else:
+    if invocation.agent is not None:
         system.insert(0, agent.prompt)
-        given = context.value_of(invocation.input) if invocation.input is not None else None
-        user = given if isinstance(given, str) else canonical(given).decode()
     return (
         Message(role="system", content="\n\n".join(system)),
-        Message(role="user", content=user),
+        Message(role="user", content=user_message(state, invocation, context)),
     )
+
+
+def user_message(state: RunState, invocation: Invocation, context: Context) -> str:
+    """
+    What an invocation is asked: a node's prompt, filled in; or what a called agent, or a part of
+    divided work, was given.
+    """
+    if invocation.agent is None and invocation.part is None:
+        prompt = state.agent_of(invocation).prompt
+        return scope.prompt(state, node_of_invocation(invocation.id), prompt, context.value_of)
+    given = context.value_of(invocation.input) if invocation.input is not None else None
+    return given if isinstance(given, str) else canonical(given).decode()
 
 
 def _instructions(agent: AgentPlan, mode: OutputMode) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from mulligan.decisions import allowance, asking
+from mulligan.decisions import allowance, asking, parts
 from mulligan.decisions.allowance import FailedAttempt
 from mulligan.decisions.capacity import window_of
 from mulligan.decisions.conversation import CALL_SUBAGENT, in_force, turn_number
@@ -163,6 +163,9 @@ def _again(
     if most is not None:
         message = f"{failed.message} again, and its {most} tokens are all that the model has"
         cause = Cause(kind="length", message=message)
+    no_room = most is not None or (failed.reason == "length" and _uncapped(invocation, used))
+    if no_room and parts.divisible(state, invocation):
+        return parts.request(invocation, before, cause)
     return _recover(
         invocation,
         before,
@@ -181,9 +184,19 @@ def _whole_capacity(state: RunState, invocation: Invocation) -> int | None:
     the limit is; where the model's maximum is not known, the allowance alone decides.
     """
     request, most = invocation.request, window_of(state).max_output
-    told = invocation.trouble is not None and invocation.trouble.reason == "length"
     at_most = request is not None and request.cap is not None and request.cap == most
-    return most if told and at_most else None
+    return most if _told_to_be_brief(invocation) and at_most else None
+
+
+def _uncapped(invocation: Invocation, used: int) -> bool:
+    """Whether no cap was sent, and the allowance is used up: the model's own limit is too low."""
+    request = invocation.request
+    uncapped = request is not None and request.cap is None
+    return _told_to_be_brief(invocation) and uncapped and used >= invocation.recovery.limit
+
+
+def _told_to_be_brief(invocation: Invocation) -> bool:
+    return invocation.trouble is not None and invocation.trouble.reason == "length"
 
 
 def _taken(

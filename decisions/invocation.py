@@ -8,12 +8,13 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mulligan.decisions import effects
+from mulligan.decisions import effects, parts
 from mulligan.decisions.capacity import Compact, Fits, TooLong, planned
 from mulligan.decisions.conversation import next_request, turn_number
 from mulligan.decisions.decision import (
     AskModel,
     Context,
+    FunctionOutcome,
     ModelOutcome,
     Outcome,
     Release,
@@ -35,6 +36,8 @@ def proceed(
     """The next step of an invocation that has not ended; `outcome` is what its last effect gave."""
     if isinstance(outcome, ModelOutcome):
         return heard(state, invocation, outcome, context)
+    if isinstance(outcome, FunctionOutcome):
+        return parts.returned(state, invocation, outcome, context)
     if isinstance(outcome, ToolOutcome):
         return Step((event(invocation, effects.receipt(outcome)),))
     if invocation.status != "active":
@@ -56,6 +59,8 @@ def _go_on(state: RunState, invocation: Invocation, context: Context) -> Step:
         return call
     if any(call.status not in ANSWERED_CALL for call in invocation.calls.values()):
         return Step(release=_until_called_back(state, invocation, left))
+    if invocation.split is not None:
+        return parts.proceed(state, invocation, context)
     return _ask(state, invocation, context, left)
 
 

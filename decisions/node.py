@@ -33,7 +33,7 @@ def work(state: RunState, node: Node, context: Context, outcome: Outcome | None)
     """The next step of a node that is ready, running, retrying or paused."""
     if node.status == "ready" and state.failed_node is not None:
         return _one(node, NodeCancelled())
-    if isinstance(outcome, FunctionOutcome):
+    if isinstance(outcome, FunctionOutcome) and state.function_of(node.id) is not None:
         return _returned(state, node, outcome)
     try:
         if state.function_of(node.id) is not None:

@@ -526,10 +526,28 @@ class DecisionMade(Fact, frozen=True, kw_only=True):
     by: str = ""
 
 
+class DecompositionRequested(Fact, frozen=True, kw_only=True):
+    """
+    Not even the model's whole output was enough; the workflow's `decompose` step is about to be
+    asked for parts (the intent), in place of another attempt (REC-19).
+    """
+
+    invocation: str
+    cause: Cause
+
+
+class JoinRequested(Fact, frozen=True, kw_only=True):
+    """All parts of an invocation's work are done; the workflow's `join` is about to be called."""
+
+    invocation: str
+
+
 class SubagentCalled(Fact, frozen=True, kw_only=True):
     """
     An invocation, or a repair loop, called another agent; `invocation` is the new one, and the
-    call's id. `section` is the part of a draft that it works on.
+    call's id. `section` is the part of a draft that it works on. With `part`, counted from 1, it is
+    the caller itself that works a part of what was too much for one response: `agent` says whose
+    name that is.
     """
 
     invocation: str
@@ -538,6 +556,7 @@ class SubagentCalled(Fact, frozen=True, kw_only=True):
     provider_id: str
     input: Payload
     section: str | None = None
+    part: int | None = None
 
 
 class SubagentCompleted(Fact, frozen=True, kw_only=True):

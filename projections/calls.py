@@ -224,21 +224,21 @@ def _subagent_called(state: RunState, event: Envelope, fact: facts.SubagentCalle
             arguments=fact.input,
             status="started",
             section=fact.section,
+            part=fact.part,
         ),
     )
-    plan = state.plan.agents[fact.agent] if state.plan else None
-    recovery = Recovery(
-        invocation_id=fact.invocation,
-        parent_id=fact.parent,
-        limit=plan.recovery_limit if plan else 0,
-    )
-    state.invocations[fact.invocation] = Invocation(
+    agent = fact.agent if fact.part is None else state.invocations[fact.parent].agent
+    recovery = Recovery(invocation_id=fact.invocation, parent_id=fact.parent, limit=0)
+    called = Invocation(
         id=fact.invocation,
         recovery=recovery,
-        agent=fact.agent,
+        agent=agent,
         input=fact.input,
+        part=fact.part,
         since_ms=event.time_ms,
     )
+    limit = state.agent_of(called).recovery_limit if state.plan is not None else 0
+    state.invocations[called.id] = replace(called, recovery=replace(recovery, limit=limit))
     repairs.call(state, fact)
 
 

@@ -148,10 +148,11 @@ class _Reader:
         agent = self._state.agent_of(invocation)
         node = node_of_invocation(invocation.id)
         systems = [self._filled(self._state, node, agent.system)] if agent.system else []
-        if invocation.agent is None:
+        if invocation.agent is not None:
+            systems.insert(0, agent.prompt)
+        if invocation.agent is None and invocation.part is None:
             prompt = self._filled(self._state, node, agent.prompt)
         else:
-            systems.insert(0, agent.prompt)
             prompt = self._text(invocation.input) if invocation.input is not None else ""
         for system in systems:
             yield self._entry(event, "system", invocation.id, system)

@@ -138,7 +138,7 @@ def _refunded(state: RunState, event: Envelope, fact: facts.AllowanceRefunded) -
 def _exhausted(state: RunState, event: Envelope, fact: facts.AllowanceExhausted) -> None:
     invocation = state.invocations[fact.invocation]
     recovery = allowance.evolve(invocation.recovery, event)
-    invocation = replace(invocation, recovery=recovery, resends=0)
+    invocation = replace(invocation, recovery=recovery, resends=0, split=None)
     state.invocations[invocation.id] = _troubled(invocation, fact.reason, fact.cause)
 
 
@@ -159,6 +159,24 @@ def _show_phase(state: RunState, invocation_id: str) -> None:
         retrying = invocation.recovery.phase == "retrying"
         status: NodeStatus = "retrying" if retrying else "running"
         put_node(state, replace(node, status=status, attempt=invocation.attempt))
+
+
+@on(facts.DecompositionRequested)
+def _decomposition_requested(
+    state: RunState, event: Envelope, fact: facts.DecompositionRequested
+) -> None:
+    invocation = state.invocations[fact.invocation]
+    recovery = allowance.recovered(invocation.recovery)
+    state.invocations[invocation.id] = replace(
+        invocation, split=fact.cause, recovery=recovery, resends=0
+    )
+    _show_phase(state, invocation.id)
+
+
+@on(facts.JoinRequested)
+def _join_requested(state: RunState, event: Envelope, fact: facts.JoinRequested) -> None:
+    invocation = state.invocations[fact.invocation]
+    state.invocations[invocation.id] = replace(invocation, joining=True)
 
 
 @on(facts.OutputRejected)

@@ -70,6 +70,8 @@ class LiveLines:
                 yield from self._void(fact.invocation, fact.reason, fact.next_attempt)
             case facts.AllowanceExhausted() as fact:
                 yield from self._void(fact.invocation, fact.reason)
+            case facts.DecompositionRequested() as fact:
+                yield from self._void(fact.invocation, fact.cause.kind)
             case facts.ModelInterrupted() as fact:
                 yield from self._void(fact.invocation, "interrupted")
             case facts.SubagentFailed() as fact:

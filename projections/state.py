@@ -97,6 +97,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     error: Cause | None = None
     section: str | None = None
     """the part of a draft that a called agent works on"""
+    part: int | None = None
+    """which part of its caller's own work it is, from 1"""
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -159,6 +161,11 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     agent: str | None = None
     """the callable subagent's name; None: the node's own agent"""
     input: Payload | None = None
+    part: int | None = None
+    """which part of its caller's work it is, from 1; a part is not divided again"""
+    split: Cause | None = None
+    """why its work is done in parts"""
+    joining: bool = False
     attempt: int = 1
     interrupted: int = 0
     """requests of this turn that a lost worker had sent"""

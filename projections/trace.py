@@ -135,7 +135,11 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ToolFailed: lambda f: f"{f.call_id}: failed: {f.code}: {f.message}",
     facts.ToolOutcomeUnknown: lambda f: f"{f.call_id}: outcome unknown: {f.evidence}",
     facts.EffectReconciled: lambda f: f"{f.call_id}: reconciled as {f.outcome} by {f.by}",
-    facts.SubagentCalled: lambda f: f"{f.invocation}: agent {f.agent} called",
+    facts.DecompositionRequested: lambda f: f"{f.invocation}: to be split{_cause(f.cause)}",
+    facts.JoinRequested: lambda f: f"{f.invocation}: its parts are joined",
+    facts.SubagentCalled: lambda f: (
+        f"{f.invocation}: agent {f.agent} called{_more(f.part and f'part {f.part}')}"
+    ),
     facts.SubagentCompleted: lambda f: f"{f.invocation}: agent completed with {_size(f.output)}",
     facts.SubagentFailed: lambda f: f"{f.invocation}: agent failed: {f.code}: {f.message}",
     facts.QualityAssessed: lambda f: (

@@ -75,6 +75,7 @@ class AgentOptions(TypedDict, total=False):
     ask_before: Sequence[CodeLike]
     accept_missing_closers: bool
     decompose: CodeLike
+    join: CodeLike
     timeout: DurationLike
 
 
@@ -160,8 +161,9 @@ class Workflow:
             data[key] = [self._path(name, tool) for tool in data[key]]
         if "subagents" in data:
             data["subagents"] = [_name(agent) for agent in data["subagents"]]
-        if "decompose" in data:
-            data["decompose"] = self._path(name, data["decompose"])
+        for function in ("decompose", "join"):
+            if function in data:
+                data[function] = self._path(name, data[function])
         return data
 
     def _path(self, place: str, code: CodeLike) -> str:

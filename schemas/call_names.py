@@ -8,7 +8,15 @@ from typing import Any
 
 from mulligan.schemas.problems import did_you_mean
 
-__all__ = ["GATES_NAMES", "KEY", "REWORK_NAMES", "call_problems", "names_taken"]
+__all__ = [
+    "DECOMPOSE_NAMES",
+    "GATES_NAMES",
+    "JOIN_NAMES",
+    "KEY",
+    "REWORK_NAMES",
+    "call_problems",
+    "names_taken",
+]
 
 KEY = "idempotency_key"
 """The parameter by which a function or tool gets the key of its call."""
@@ -17,6 +25,11 @@ GATES_NAMES = ("draft",)
 """What a repair loop gives its gates, before the workflow's values."""
 REWORK_NAMES = ("draft", "level", "quality", "repairs", "stages")
 """What a repair loop gives its `rework`, before the workflow's values."""
+
+DECOMPOSE_NAMES = ("prompt", "cause")
+"""What a `decompose` step is given, before the workflow's values."""
+JOIN_NAMES = ("parts",)
+"""What a `join` is given, before the workflow's values."""
 
 
 def names_taken(function: Callable[..., Any], offered: Iterable[str]) -> tuple[str, ...]:

@@ -7,12 +7,18 @@ from typing import Any
 
 from mulligan.errors import InvalidInput
 from mulligan.schemas.author_schema import check_author_schema, schema_problems
-from mulligan.schemas.call_names import GATES_NAMES, REWORK_NAMES, call_problems
+from mulligan.schemas.call_names import (
+    DECOMPOSE_NAMES,
+    GATES_NAMES,
+    JOIN_NAMES,
+    REWORK_NAMES,
+    call_problems,
+)
 from mulligan.schemas.code_table import CodeTable
 from mulligan.schemas.draft import Draft
 from mulligan.schemas.problems import Place, Problem, did_you_mean
 from mulligan.schemas.scope import offered_names
-from mulligan.schemas.workflow import AgentDefinition, FunctionNode, RepairNode
+from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, RepairNode
 
 __all__ = ["HARNESS_TOOLS", "code_problems"]
 
@@ -44,14 +50,26 @@ def _agent_problems(
     if agent.output_schema is not None:
         for message in check_author_schema(agent.output_schema):
             yield _in_schema(message, agent.output_schema, (*place, "output_schema"))
-    if agent.decompose is not None:
-        try:
-            code.function(agent.decompose)
-        except InvalidInput as error:
-            yield Problem((*place, "decompose"), str(error))
+    yield from _division_problems(agent, place, draft, code)
     cap, most = agent.max_output_tokens, draft.settings.limits.max_output_tokens
     if cap is not None and most is not None and cap > most:
         yield Problem((*place, "max_output_tokens"), f"settings.limits allow {most} at most")
+
+
+def _division_problems(
+    agent: AgentDefinition, place: Place, draft: Draft, code: CodeTable
+) -> Iterator[Problem]:
+    offered = offered_names(agent, draft) if isinstance(agent, AgentNode) else ()
+    if agent.decompose is not None:
+        names = (*DECOMPOSE_NAMES, *offered)
+        yield from _call_problems(agent.decompose, (*place, "decompose"), names, code)
+        if agent.join is None:
+            message = "it needs a join, so that the output fits its schema, in parts or not"
+            yield Problem((*place, "decompose"), message)
+    if agent.join is not None:
+        yield from _call_problems(agent.join, (*place, "join"), (*JOIN_NAMES, *offered), code)
+        if agent.decompose is None:
+            yield Problem((*place, "join"), "it joins what decompose splits, and there is none")
 
 
 def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[Problem]:

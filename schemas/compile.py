@@ -9,7 +9,13 @@ import msgspec
 
 from mulligan.errors import WorkflowInvalid
 from mulligan.schemas.author_schema import DEFAULT_OUTPUT_SCHEMA
-from mulligan.schemas.call_names import GATES_NAMES, REWORK_NAMES, names_taken
+from mulligan.schemas.call_names import (
+    DECOMPOSE_NAMES,
+    GATES_NAMES,
+    JOIN_NAMES,
+    REWORK_NAMES,
+    names_taken,
+)
 from mulligan.schemas.checks import definition_problems
 from mulligan.schemas.code import code_digest
 from mulligan.schemas.code_table import CodeTable
@@ -115,6 +121,7 @@ class _Compiler:
 
     def _agent(self, agent: AgentDefinition) -> AgentPlan:
         limit, schema = agent.recovery_limit, agent.output_schema
+        offered = offered_names(agent, self._draft) if isinstance(agent, AgentNode) else ()
         return AgentPlan(
             prompt=agent.prompt,
             system=agent.system,
@@ -129,7 +136,10 @@ class _Compiler:
             allow_user_input=agent.allow_user_input,
             ask_before=tuple(agent.ask_before),
             accept_missing_closers=agent.accept_missing_closers,
-            decompose=self._ref(agent.decompose) if agent.decompose else None,
+            decompose=self._plugin(agent.decompose, (*DECOMPOSE_NAMES, *offered))
+            if agent.decompose
+            else None,
+            join=self._plugin(agent.join, (*JOIN_NAMES, *offered)) if agent.join else None,
             timeout_ms=agent.timeout,
         )
 

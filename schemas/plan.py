@@ -46,13 +46,21 @@ class CodeRef(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
+class PluginPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload's function, and the names of the workflow's values that it is given."""
+
+    call: CodeRef
+    arguments: tuple[str, ...]
+
+
 class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_field="kind"):
     """
     An agent, of a node or callable by name; what its settings leave open is resolved.
 
     `tools` are paths, keys of `Plan.tools`, and `ask_before` those of them whose calls wait for
     approval, besides the tools that demand it themselves; `model` is None where neither the
-    workflow nor the caller named one.
+    workflow nor the caller named one. `decompose` splits what is too much for
+    one response, and `join` puts the parts' outputs together (REC-19).
     """
 
     prompt: str
@@ -68,7 +76,8 @@ class AgentPlan(msgspec.Struct, frozen=True, kw_only=True, tag="agent", tag_fiel
     allow_user_input: bool = False
     ask_before: tuple[str, ...] = ()
     accept_missing_closers: bool = False
-    decompose: CodeRef | None = None
+    decompose: PluginPlan | None = None
+    join: PluginPlan | None = None
     timeout_ms: int | None = None
 
 
@@ -87,13 +96,6 @@ class FunctionPlan(msgspec.Struct, frozen=True, kw_only=True, tag="function", ta
     backoff_ms: int
     backoff_max_ms: int
     timeout_ms: int | None = None
-
-
-class PluginPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload's function, and the names of the workflow's values that it is given."""
-
-    call: CodeRef
-    arguments: tuple[str, ...]
 
 
 class RepairPlan(msgspec.Struct, frozen=True, kw_only=True, tag="repair", tag_field="kind"):

@@ -169,6 +169,11 @@ class AgentDefinition(_Model):
     instructions, and its input is the user's message. With `allow_user_input` it may ask people.
     `ask_before` names those of its `tools` whose calls wait for a person's approval, besides those
     that demand it themselves: a workflow can ask for more of it than a tool does, not for less.
+
+    `decompose` names a function that splits work for which not even the model's whole output was
+    enough. It takes, as far as it names them, `prompt` (the user's message), `cause`, and in a node
+    the outputs of earlier nodes, and returns a list of smaller messages; each is worked by the same
+    agent. `join` makes the output of `parts`, the list of theirs, and of the same values.
     """
 
     prompt: str
@@ -185,6 +190,7 @@ class AgentDefinition(_Model):
     ask_before: list[Code] = []
     accept_missing_closers: bool = False
     decompose: Code | None = None
+    join: Code | None = None
     timeout: Duration | None = None
 
 
