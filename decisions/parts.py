@@ -33,7 +33,10 @@ from mulligan.events.facts import (
 from mulligan.events.ids import call_id, node_of_invocation, template_of
 from mulligan.events.payload import Payload
 from mulligan.projections.state import Call, Invocation, RunState
+from mulligan.schemas.call_names import KEY
 from mulligan.schemas.plan import FunctionPlan, PluginPlan
+
+Values = dict[str, Any]
 
 MAX_PARTS = 200
 """As many as calls in one response: a single append has to hold them."""
@@ -111,22 +114,19 @@ def parts_of(invocation: Invocation) -> list[Call]:
 
 
 def _call(
-    state: RunState,
-    invocation: Invocation,
-    plugin: PluginPlan,
-    own: dict[str, Any],
-    context: Context,
+    state: RunState, invocation: Invocation, plugin: PluginPlan, own: Values, context: Context
 ) -> Step:
+    """Call a function of the workflow with values of `own`, and with what it names of the run's."""
     node = node_of_invocation(invocation.id)
-    others = (name for name in plugin.arguments if name not in own)
-    values = {**scope.values(state, node, others, context.value_of), **own}
+    named = scope.values(state, node, plugin.arguments, context.value_of)
+    values = {KEY: f"{state.run}:{invocation.id}:{plugin.call.path}", **named, **own}
     plan = FunctionPlan(
         call=plugin.call,
         arguments=plugin.arguments,
         effect="idempotent",
         attempts=1,
-        backoff_ms=1,
-        backoff_max_ms=1,
+        backoff_ms=0,
+        backoff_max_ms=0,
     )
     arguments = {name: values[name] for name in plugin.arguments if name in values}
     return Step(effect=CallFunction(invocation.id, plan, arguments))

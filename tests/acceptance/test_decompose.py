@@ -1,4 +1,4 @@
-"""REC-19 over HTTP: what is too much for the model is worked in the parts that the workflow makes."""
+"""REC-19 over HTTP: what is too much for one response is worked in parts."""
 
 from __future__ import annotations
 

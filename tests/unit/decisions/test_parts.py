@@ -370,3 +370,25 @@ class Dying:
         if self._left == 0:
             raise LosesWorker
         return self._store.append(append)
+
+
+def test_large_parts_and_outputs_are_handed_on_whole() -> None:
+    """Beyond 8 KiB values lie beside the events, not in them."""
+    large = "x" * 20_000
+    provider = ScriptedProvider(
+        [lambda request: Answer(finish_reason="length", terminal=True, text="")] * 2
+        + [{"n": 1, "text": large}] * 2
+    )
+    split = Split([f"Count {large}.", f"Count {large}{large}."])
+    one = world(
+        provider, split, joins=lambda parts: {"n": 2, "texts": [part["text"] for part in parts]}
+    )
+    state = one.run(flow(), "a b")
+    assert state.status == "completed", types(one)
+    assert [len(request.messages[1].content or "") for request in provider.requests[2:]] == [
+        20_007,
+        40_007,
+    ]
+    assert state.output is not None
+    assert state.output.size > 40_000
+    check(one)
