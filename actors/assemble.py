@@ -10,8 +10,8 @@ from mulligan.actors.runtime import Runtime
 from mulligan.app import App
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput
-from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_deltas import RedisDeltas
+from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition

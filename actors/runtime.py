@@ -20,9 +20,9 @@ from mulligan.actors.session import work
 from mulligan.actors.slots import SlotKeeper
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
+from mulligan.events.deltas import Deltas
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.slots import Slots
-from mulligan.events.deltas import Deltas
 from mulligan.events.store import EventStore
 from mulligan.events.tasks import parse_task
 from mulligan.providers.lanes import Lanes

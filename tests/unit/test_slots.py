@@ -46,7 +46,7 @@ class Clocked(ScriptedProvider):
         self.asked_at: list[int] = []
         self.world: InMemory | None = None
 
-    def ask(self, prepared: Any, cancellation: Any) -> Any:
+    def ask(self, prepared: Any, cancellation: Any, hear: Any = None) -> Any:
         assert self.world is not None
         self.asked_at.append(self.world.now_ms)
         return super().ask(prepared, cancellation)
