@@ -7,11 +7,9 @@ received are the `ModelRequested` events of the log.
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,27 +18,22 @@ import msgspec
 import pytest
 
 import mulligan
-from mulligan.actors.assemble import assemble
-from mulligan.actors.process import working
 from mulligan.client import Client, why
-from mulligan.errors import InvocationFailed
 from mulligan.events import facts
-from mulligan.events.envelope import Envelope
 from mulligan.projections.history import problems
-from mulligan.projections.run import fold
-from mulligan.projections.state import Recovery, RunState
+from mulligan.projections.state import RunState
 from mulligan.providers.exchange import Deadlines
 from mulligan.providers.router import ModelRouter
 from mulligan.schemas.builder import Workflow
 from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
+from mulligan.testing.stage import RETRY, SCHEMA, TOOLS, Ended, Entry, Stage, staged
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import WorkerProcess
 
 pytestmark = pytest.mark.server
 
-SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 GOOD = {"json": {"n": 3}}
 BAD = {"json": {"n": "canary-2209"}}
 EMPTY: dict[str, Any] = {"text": ""}
@@ -48,108 +41,14 @@ UNAVAILABLE = {"fault": {"kind": "status", "status": 503}}
 RESET = {"fault": {"kind": "reset"}}
 EOF = {**GOOD, "fault": {"kind": "eof"}}
 LOOK = {"tool_calls": [{"name": "look", "arguments": {"q": "tea"}}]}
-RETRY = {"backoff": "20ms", "backoff_max": "40ms"}
-
-TOOLS = '''
-from pathlib import Path
-from mulligan import tool
-
-CALLS = Path(__file__).with_name("calls")
-
-@tool(effect="read")
-def look(q: str) -> str:
-    """Look something up."""
-    with CALLS.open("a") as calls:
-        calls.write(q + "\\n")
-    return "found " + q
-'''
-
-
-class Ended(msgspec.Struct, kw_only=True):
-    """How an entry point came to its end."""
-
-    status: str
-    reason: str | None
-    output: Any
-    code: str
-    events: list[Envelope]
-
-    @property
-    def state(self) -> RunState:
-        return fold(self.events[0].run, self.events)
-
-    @property
-    def recovery(self) -> Recovery:
-        return next(iter(self.state.invocations.values())).recovery
-
-    def of(self, kind: type) -> list[Any]:
-        return [event.data for event in self.events if isinstance(event.data, kind)]
-
-    @property
-    def reasons(self) -> list[str]:
-        return [fact.reason for fact in self.of(facts.AllowanceReserved)]
-
-
-class House:
-    """A worker's threads in this process, and a folder with the tool that it can import."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self.settings = Settings(redis_url=url)
-        self.client = Client(self.settings)
-        self.folder = folder
-        (folder / "recovery_tools.py").write_text(TOOLS)
-        sys.path.insert(0, str(folder))
-        self.tools = importlib.import_module("recovery_tools")
-
-    @property
-    def looked(self) -> list[str]:
-        path = self.folder / "calls"
-        return path.read_text().split() if path.exists() else []
-
-    def forget(self) -> None:
-        (self.folder / "calls").unlink(missing_ok=True)
-
-    def flow(self, model: ScriptedModel, **options: Any) -> Workflow:
-        of_flow = {k: options.pop(k) for k in ("limits", "deadline") if k in options}
-        flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY, **of_flow)
-        tools = ["recovery_tools:look"] if options.pop("tools", ()) else []
-        flow.agent("agent", prompt="Count.", tools=tools, **{"output": SCHEMA, **options})
-        return flow
-
-    def enqueue(self, model: ScriptedModel, **options: Any) -> str:
-        return self.client.enqueue(self.flow(model, **options))
-
-    def ended(self, run: str) -> Ended:
-        state = self.client.wait(run, timeout_s=30)
-        output = self.client.value(run, state.output) if state.output is not None else None
-        return Ended(
-            status=state.status,
-            reason=state.reason,
-            output=output,
-            code=_code(state),
-            events=list(self.client.events(run)),
-        )
-
-
-def _code(state: RunState) -> str:
-    if state.failure is not None:
-        return state.failure.kind
-    causes = [one.recovery.cause for one in state.invocations.values()]
-    return next((cause.kind for cause in causes if cause is not None), "")
 
 
 @pytest.fixture(scope="module")
-def house(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with server.client() as client:
         client.flushall()
-    folder = tmp_path_factory.mktemp("recovery")
-    house = House(server.url, folder)
-    runtime = assemble(house.settings)
-    with working(runtime, threads=4, drain_s=1, grace_s=1):
-        yield house
-    runtime.close()
-    house.client.close()
-    sys.path.remove(str(folder))
+    with staged(server.url, tmp_path_factory.mktemp("recovery")) as stage:
+        yield stage
 
 
 @contextmanager
@@ -158,53 +57,10 @@ def playing(*turns: Any) -> Iterator[ScriptedModel]:
         yield model
 
 
-def call_options(house: House, model: ScriptedModel, options: dict[str, Any]) -> dict[str, Any]:
-    given = {"output": SCHEMA, **options}
-    if given.pop("tools", ()):
-        given["tools"] = [house.tools.look]
-    base = {"model": "scripted/m", "api_base": model.url, "retry": RETRY}
-    return {**base, "settings": house.settings, **given}
-
-
-def by_run(house: House, model: ScriptedModel, **options: Any) -> Ended:
-    return house.ended(house.enqueue(model, **options))
-
-
-def by_invoke(house: House, model: ScriptedModel, **options: Any) -> Ended:
-    return told(lambda: mulligan.invoke("Count.", **call_options(house, model, options)))
-
-
-def by_ainvoke(house: House, model: ScriptedModel, **options: Any) -> Ended:
-    async def call() -> Any:
-        return await mulligan.ainvoke("Count.", **call_options(house, model, options))
-
-    return told(lambda: asyncio.run(call()))
-
-
-def told(call: Callable[[], Any]) -> Ended:
-    failed: InvocationFailed | None = None
-    try:
-        done = call()
-    except InvocationFailed as error:
-        failed, done = error, error.invocation
-    # Phase first, then the error (REC-8).
-    assert "retrying" != done.recovery.phase
-    return Ended(
-        status=failed.status if failed else "completed",
-        reason=failed.reason if failed else None,
-        output=done.output,
-        code=failed.code if failed else "",
-        events=list(done.events),
-    )
-
-
-ENTRIES = {"run": by_run, "invoke": by_invoke, "ainvoke": by_ainvoke}
-
-
-@pytest.fixture(params=ENTRIES)
-def entry(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=["run", "invoke", "ainvoke"])
+def entry(request: pytest.FixtureRequest, house: Stage) -> Entry:
     """A public entry point: works a call or run of one agent and says how it ended."""
-    return ENTRIES[request.param]
+    return house.entries[request.param]
 
 
 def hold(model: ScriptedModel, ended: Ended) -> None:
@@ -306,12 +162,12 @@ RECOVERED: dict[str, tuple[list[Any], list[str], int]] = {
 
 @pytest.mark.parametrize("name", RECOVERED)
 def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
-    name: str, entry: Any, house: House
+    name: str, entry: Entry, house: Stage
 ) -> None:
     turns, reasons, used = RECOVERED[name]
     house.forget()
     with playing(*turns) as model:
-        ended = entry(house, model, tools=[1])
+        ended = entry(model, tools=[1])
 
         hold(model, ended)
     assert ("completed", {"n": 3}) == (ended.status, ended.output)
@@ -336,10 +192,10 @@ def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
     ],
 )
 def test_rec5_a_limit_of_0_pauses_at_once_with_the_cause(
-    turn: Any, code: str, entry: Any, house: House
+    turn: Any, code: str, entry: Entry, house: Stage
 ) -> None:
     with playing(turn, GOOD) as model:
-        ended = entry(house, model, recovery_limit=0)
+        ended = entry(model, recovery_limit=0)
 
         hold(model, ended)
         assert 1 == len(model.requests)
@@ -351,9 +207,9 @@ def test_rec5_a_limit_of_0_pauses_at_once_with_the_cause(
     assert ended.code in code.split("|")
 
 
-def test_rec8_exhaustion_keeps_the_original_cause(entry: Any, house: House) -> None:
+def test_rec8_exhaustion_keeps_the_original_cause(entry: Entry, house: Stage) -> None:
     with playing(EMPTY, UNAVAILABLE, UNAVAILABLE, GOOD) as model:
-        ended = entry(house, model, recovery_limit=2)
+        ended = entry(model, recovery_limit=2)
 
         hold(model, ended)
     cause = ended.recovery.cause
@@ -380,10 +236,10 @@ def test_rec8_exhaustion_keeps_the_original_cause(entry: Any, house: House) -> N
     ],
 )
 def test_rec9_rec17_a_providers_error_is_returned_as_one(
-    fault: dict[str, Any], code: str, entry: Any, house: House
+    fault: dict[str, Any], code: str, entry: Entry, house: Stage
 ) -> None:
     with playing({"fault": {"kind": "status", **fault}}, GOOD) as model:
-        ended = entry(house, model)
+        ended = entry(model)
 
         hold(model, ended)
         assert 1 == len(model.requests)
@@ -391,9 +247,9 @@ def test_rec9_rec17_a_providers_error_is_returned_as_one(
     assert [] == ended.reasons
 
 
-def test_rec9_a_refusal_fails_at_once(entry: Any, house: House) -> None:
+def test_rec9_a_refusal_fails_at_once(entry: Entry, house: Stage) -> None:
     with playing({"text": "", "refusal": "I will not."}, GOOD) as model:
-        ended = entry(house, model)
+        ended = entry(model)
 
         hold(model, ended)
     assert ("failed", "refused") == (ended.status, ended.code)
@@ -408,10 +264,12 @@ def test_rec9_a_refusal_fails_at_once(entry: Any, house: House) -> None:
         {**LOOK, "finish_reason": "length"},
     ],
 )
-def test_rec12_a_partial_tool_call_is_never_executed(broken: Any, entry: Any, house: House) -> None:
+def test_rec12_a_partial_tool_call_is_never_executed(
+    broken: Any, entry: Entry, house: Stage
+) -> None:
     house.forget()
     with playing(broken, GOOD) as model:
-        ended = entry(house, model, tools=[1])
+        ended = entry(model, tools=[1])
 
         hold(model, ended)
     assert "completed" == ended.status
@@ -419,11 +277,11 @@ def test_rec12_a_partial_tool_call_is_never_executed(broken: Any, entry: Any, ho
 
 
 def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
-    entry: Any, house: House
+    entry: Entry, house: Stage
 ) -> None:
     house.forget()
     with playing(LOOK, UNAVAILABLE, EOF, BAD, GOOD) as model:
-        ended = entry(house, model, tools=[1], recovery_limit=3)
+        ended = entry(model, tools=[1], recovery_limit=3)
 
         hold(model, ended)
         for request in model.requests[1:]:
@@ -433,10 +291,10 @@ def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
     assert ["tea"] == house.looked
 
 
-def test_rec16_a_loop_is_stopped_while_it_streams(entry: Any, house: House) -> None:
+def test_rec16_a_loop_is_stopped_while_it_streams(entry: Entry, house: Stage) -> None:
     loop = {"text": "", "fault": {"kind": "loop", "text": "and on ", "times": 200_000}}
     with playing(loop, GOOD) as model:
-        ended = entry(house, model)
+        ended = entry(model)
 
         hold(model, ended)
         until(lambda: model.requests[0].outcome == "disconnected")
@@ -444,10 +302,12 @@ def test_rec16_a_loop_is_stopped_while_it_streams(entry: Any, house: House) -> N
     assert ended.of(facts.ModelAnswered)[0].usage is None
 
 
-def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(entry: Any, house: House) -> None:
+def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(
+    entry: Entry, house: Stage
+) -> None:
     with playing({**GOOD, "delay_ms": 20_000}) as model:
         began_s = time.monotonic()
-        ended = entry(house, model, timeout="300ms")
+        ended = entry(model, timeout="300ms")
 
         assert time.monotonic() - began_s < 10
         hold(model, ended)
@@ -456,22 +316,22 @@ def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(entry: Any, hou
 
 
 def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for(
-    entry: Any, house: House
+    entry: Entry, house: Stage
 ) -> None:
     late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
     with playing(late, GOOD) as model:
-        ended = entry(house, model, timeout="30s")
+        ended = entry(model, timeout="30s")
 
         hold(model, ended)
     assert ("failed", "deadline_exceeded") == (ended.status, ended.code)
 
 
 def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
-    entry: Any, house: House
+    entry: Entry, house: Stage
 ) -> None:
     limits = {"context_window": 8_000, "max_output_tokens": 500}
     with playing(GOOD) as model:
-        ended = entry(house, model, limits=limits)
+        ended = entry(model, limits=limits)
 
         hold(model, ended)
         assert 500 == model.requests[0].body["max_tokens"]
@@ -479,18 +339,18 @@ def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
     assert ({}, 500) == (requested.asked, requested.sent["max_tokens"])
 
 
-def test_rec20_no_cap_is_invented(entry: Any, house: House) -> None:
+def test_rec20_no_cap_is_invented(entry: Entry, house: Stage) -> None:
     with playing(GOOD) as model:
-        hold(model, entry(house, model))
+        hold(model, entry(model))
         assert "max_tokens" not in model.requests[0].body
 
 
 @pytest.mark.parametrize("mode", ["native", "tool", "prompt"])
 def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
-    mode: str, entry: Any, house: House
+    mode: str, entry: Entry, house: Stage
 ) -> None:
     with playing(BAD, GOOD) as model:
-        ended = entry(house, model, mode=mode)
+        ended = entry(model, mode=mode)
 
         hold(model, ended)
         first = model.requests[0].body
@@ -501,7 +361,7 @@ def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
     assert (mode == "prompt") == ('"integer"' in first["messages"][0]["content"])
 
 
-def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Any, house: House) -> None:
+def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Entry, house: Stage) -> None:
     house.forget()
     long = [
         {
@@ -512,7 +372,7 @@ def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Any, hous
     ]
     limits = {"context_window": 8_000, "max_output_tokens": 500}
     with playing(*long, GOOD) as model:
-        ended = entry(house, model, tools=[1], limits=limits)
+        ended = entry(model, tools=[1], limits=limits)
 
         hold(model, ended)
         last = [m["content"] for m in model.requests[-1].body["messages"] if m["role"] == "tool"]
@@ -524,9 +384,9 @@ def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Any, hous
     assert 4 == len(house.looked)
 
 
-def test_rec20_what_can_not_fit_is_not_sent(entry: Any, house: House) -> None:
+def test_rec20_what_can_not_fit_is_not_sent(entry: Entry, house: Stage) -> None:
     with playing(GOOD) as model:
-        ended = entry(house, model, limits={"context_window": 300, "max_output_tokens": 100})
+        ended = entry(model, limits={"context_window": 300, "max_output_tokens": 100})
 
         hold(model, ended)
         assert [] == model.requests
@@ -534,21 +394,21 @@ def test_rec20_what_can_not_fit_is_not_sent(entry: Any, house: House) -> None:
 
 
 def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length(
-    entry: Any, house: House
+    entry: Entry, house: Stage
 ) -> None:
     cut = {**GOOD, "finish_reason": "length"}
     limits = {"context_window": 8_000, "max_output_tokens": 500}
     with playing(cut, cut, GOOD) as model:
-        ended = entry(house, model, limits=limits, recovery_limit=5)
+        ended = entry(model, limits=limits, recovery_limit=5)
 
         hold(model, ended)
         assert 2 == len(model.requests)
     assert ("paused", "exhausted", "length") == (ended.status, ended.reason, ended.code)
 
 
-def test_rec21_what_was_not_reported_is_unknown(entry: Any, house: House) -> None:
+def test_rec21_what_was_not_reported_is_unknown(entry: Entry, house: Stage) -> None:
     with playing({**GOOD, "usage": None}) as model:
-        ended = entry(house, model)
+        ended = entry(model)
 
         hold(model, ended)
     assert ended.of(facts.ModelAnswered)[0].usage is None
@@ -562,7 +422,7 @@ def waits(state: RunState) -> bool:
 
 
 def test_rec27_cancelled_during_a_stream_the_request_is_aborted_within_a_second(
-    house: House,
+    house: Stage,
 ) -> None:
     endless = {"text": "words " * 5_000, "chunks": 5, "chunk_delay_ms": 50}
     with playing(endless, GOOD) as model:
@@ -580,7 +440,7 @@ def test_rec27_cancelled_during_a_stream_the_request_is_aborted_within_a_second(
     assert 0 == ended.recovery.used
 
 
-def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: House) -> None:
+def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: Stage) -> None:
     late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
     with playing(late, GOOD) as model:
         run = house.enqueue(model)
@@ -601,9 +461,9 @@ def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: House) 
     ],
     ids=["stream", "wait"],
 )
-def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: House) -> None:
+def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: Stage) -> None:
     async def call(model: ScriptedModel) -> float:
-        asked = asyncio.create_task(mulligan.ainvoke("Count.", **call_options(house, model, {})))
+        asked = asyncio.create_task(mulligan.ainvoke("Count.", **house.call_options(model, {})))
         while not model.requests or (model.requests[0].outcome is None and "fault" in turn):
             await asyncio.sleep(0.01)
         began_s = time.monotonic()
@@ -622,7 +482,7 @@ def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: Ho
 
 
 def test_rec8_a_resumed_run_goes_on_with_a_fresh_allowance_and_its_tools_completed(
-    house: House,
+    house: Stage,
 ) -> None:
     house.forget()
     with playing(LOOK, EMPTY, EMPTY, EMPTY, GOOD) as model:
@@ -646,7 +506,7 @@ def test_rec8_a_resumed_run_goes_on_with_a_fresh_allowance_and_its_tools_complet
     assert ["tea"] == house.looked
 
 
-def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: House) -> None:
+def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: Stage) -> None:
     call = {"tool_calls": [{"name": "call_subagent", "arguments": {"subagent": "c", "input": 1}}]}
     own = {"match": {"invocation": "agent"}}
     called = {"match": {"invocation": "agent.1.1"}}
@@ -674,7 +534,7 @@ def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: House) -> None
     )
 
 
-def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(house: House) -> None:
+def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(house: Stage) -> None:
     turns = [
         {**turn, "match": {"node": node}}
         for node in ("left", "right")
@@ -726,11 +586,11 @@ def test_rec23_rec33_a_worker_that_is_killed_costs_no_allowance_and_repeats_no_t
     assert ["tea"] == (tmp_path / "calls").read_text().split()
 
 
-def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: House) -> None:
+def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: Stage) -> None:
     stalled = {**GOOD, "fault": {"kind": "stall", "at_byte": 200}}
     provider = ModelRouter(lambda name: None, deadlines=Deadlines(idle_ms=200))
     with playing(stalled, GOOD) as model:
-        options = call_options(house, model, {"provider": provider})
+        options = house.call_options(model, {"provider": provider})
         done = mulligan.invoke("Count.", **options)
 
         assert {"n": 3} == done.output
@@ -740,9 +600,9 @@ def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: House) -> No
     provider.close()
 
 
-def test_rec29_calls_side_by_side_have_each_its_own_allowance(house: House) -> None:
+def test_rec29_calls_side_by_side_have_each_its_own_allowance(house: Stage) -> None:
     async def both(model: ScriptedModel) -> list[Any]:
-        calls = [mulligan.ainvoke("Count.", **call_options(house, model, {})) for _ in range(3)]
+        calls = [mulligan.ainvoke("Count.", **house.call_options(model, {})) for _ in range(3)]
         return await asyncio.gather(*calls)
 
     turns = [{**EMPTY, "match": {"attempt": 1}, "times": 3}, {**GOOD, "times": 3}]
