@@ -114,7 +114,7 @@ class Stage:
         """Forget what the tool was asked."""
         self._calls.unlink(missing_ok=True)
 
-    def flow(self, model: ScriptedModel, **options: Any) -> Workflow:
+    def flow(self, model: ScriptedModel, /, **options: Any) -> Workflow:
         """A workflow of the one agent."""
         of_flow = {name: options.pop(name) for name in OF_FLOW if name in options}
         name = options.pop("model", "scripted/m")
@@ -123,7 +123,7 @@ class Stage:
         flow.agent("agent", prompt=PROMPT, tools=tools, **{"output": SCHEMA, **options})
         return flow
 
-    def enqueue(self, model: ScriptedModel, **options: Any) -> str:
+    def enqueue(self, model: ScriptedModel, /, **options: Any) -> str:
         """Ask for a run of the agent."""
         return self.client.enqueue(self.flow(model, **options))
 
@@ -139,15 +139,15 @@ class Stage:
             events=list(self.client.events(run)),
         )
 
-    def by_run(self, model: ScriptedModel, **options: Any) -> Ended:
+    def by_run(self, model: ScriptedModel, /, **options: Any) -> Ended:
         """As a run, worked by this process's threads."""
         return self.ended(self.enqueue(model, **options))
 
-    def by_invoke(self, model: ScriptedModel, **options: Any) -> Ended:
+    def by_invoke(self, model: ScriptedModel, /, **options: Any) -> Ended:
         """By `mulligan.invoke`."""
         return _told(lambda: invoke(PROMPT, **self.call_options(model, options)))
 
-    def by_ainvoke(self, model: ScriptedModel, **options: Any) -> Ended:
+    def by_ainvoke(self, model: ScriptedModel, /, **options: Any) -> Ended:
         """By `mulligan.ainvoke`, in an event loop of its own."""
 
         async def call() -> Invoked:
