@@ -27,8 +27,14 @@ from mulligan.events.facts import (
     RetryReason,
     TimerSet,
 )
+from mulligan.events.ids import request_id
 from mulligan.projections.state import Invocation
 from mulligan.providers.port import Answer
+
+NOT_MADE = frozenset({"unknown_tool", "invalid_arguments"})
+"""Codes of calls that ran nothing: of no tool that is offered, or refused by its parameters."""
+
+_NO_CALL = "none of its calls could be made, since "
 
 
 class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,16 +50,39 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
 
 
-def refund(invocation: Invocation, request_id: str, answer: Answer) -> AllowanceRefunded | None:
+def refund(invocation: Invocation, request: str, answer: Answer) -> AllowanceRefunded | None:
     """What an answer gives back of its request's reservations for transport; None: nothing."""
     if not answer.terminal or not invocation.resends:
         return None
     return AllowanceRefunded(
         invocation=invocation.id,
-        request_id=request_id,
+        request_id=request,
         count=invocation.resends,
         used=invocation.recovery.used - invocation.resends,
     )
+
+
+def made_no_call(invocation: Invocation) -> FailedAttempt | None:
+    """
+    The attempt whose last turn called nothing that could be run, unless the allowance knows of it.
+    A model that goes on like that would never end: such a turn is no tool round, and draws on the
+    allowance as any other that is of no use. It stays in the conversation, with what its calls
+    were told.
+    """
+    if not invocation.turns or invocation.retry_of is not None or invocation.trouble is not None:
+        return None
+    calls = [invocation.calls[call] for call in invocation.turns[-1].calls]
+    codes = {call.error.kind if call.error is not None else call.status for call in calls}
+    if not codes <= NOT_MADE:
+        return None
+    if "unknown_tool" in codes:
+        cause = Cause(kind="wrong_envelope", message=f"{_NO_CALL}they name tools not offered")
+        reason: RetryReason = "wrong_envelope"
+    else:
+        cause = Cause(kind="schema_violation", message=f"{_NO_CALL}their arguments do not fit")
+        reason = "schema_violation"
+    last = request_id(invocation.id, invocation.recovery.requests)
+    return FailedAttempt(reason=reason, cause=cause, request_id=last)
 
 
 def recover(invocation: Invocation, failed: FailedAttempt, used: int) -> tuple[Fact, ...]:
@@ -90,5 +119,5 @@ def _over(invocation: Invocation, failed: FailedAttempt) -> tuple[Fact, ...]:
     exhausted = AllowanceExhausted(
         invocation=invocation.id, reason=failed.reason, cause=failed.cause
     )
-    paused = NodePaused(reason="exhausted", invocation=invocation.id, detail=failed.cause.message)
+    paused = NodePaused(reason="exhausted", invocation=invocation.id, detail=failed.cause.told)
     return (exhausted, paused)

@@ -35,9 +35,9 @@ def pause(invocation: Invocation, reason: PauseReason, detail: str) -> NewEvent:
 def fail(invocation: Invocation, before: tuple[NewEvent, ...], cause: Cause) -> Step:
     """The end of an invocation that no retry could help: its node fails, or its caller is told."""
     failed: Fact = (
-        NodeFailed(code=cause.kind, message=cause.message)
+        NodeFailed(code=cause.kind, message=cause.told)
         if invocation.parent is None
-        else SubagentFailed(invocation=invocation.id, code=cause.kind, message=cause.message)
+        else SubagentFailed(invocation=invocation.id, code=cause.kind, message=cause.told)
     )
     return Step((*before, event(invocation, failed)))
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mulligan.decisions import effects, parts
+from mulligan.decisions import allowance, effects, parts
 from mulligan.decisions.capacity import Compact, Fits, TooLong, planned
 from mulligan.decisions.conversation import next_request, turn_number
 from mulligan.decisions.decision import (
@@ -61,6 +61,10 @@ def _go_on(state: RunState, invocation: Invocation, context: Context) -> Step:
         return Step(release=_until_called_back(state, invocation, left))
     if invocation.split is not None:
         return parts.proceed(state, invocation, context)
+    in_vain = allowance.made_no_call(invocation)
+    if in_vain is not None:
+        facts = allowance.recover(invocation, in_vain, invocation.recovery.used)
+        return Step(tuple(event(invocation, fact) for fact in facts))
     return _ask(state, invocation, context, left)
 
 

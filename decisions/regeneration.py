@@ -15,11 +15,15 @@ from mulligan.projections.state import Trouble
 from mulligan.providers.port import Message
 
 _OPENING = "Your last response was not used, and nothing of it was kept or run"
+_OPENING_KEPT = "Your last response did not help"
 
 
 def note(trouble: Trouble, mode: OutputMode) -> Message:
     """The message that a request ends with after `trouble`."""
     reason = f": {trouble.message}" if trouble.message else ""
+    if trouble.kept:
+        content = f"{_OPENING_KEPT}{reason}.\n{_go_on(mode)}"
+        return Message(role="user", content=content)
     parts = [f"{_OPENING}{reason}.", _what_to_do(trouble, mode)]
     if trouble.issues:
         parts.insert(1, "\n".join(_line(issue) for issue in trouble.issues))
@@ -51,9 +55,13 @@ def _what_to_do(trouble: Trouble, mode: OutputMode) -> str:
         case "invalid_json" | "wrong_envelope" | "schema_violation":
             return f"Give one complete value that is right in all of this. {_handing_in(mode)}"
         case "mixed_turn" | "empty_turn":
-            return f"Go on: either call tools, or finish. {_handing_in(mode)}"
+            return _go_on(mode)
         case _:
             assert_never(trouble.reason)
+
+
+def _go_on(mode: OutputMode) -> str:
+    return f"Go on: either call tools, or finish. {_handing_in(mode)}"
 
 
 def _handing_in(mode: OutputMode) -> str:

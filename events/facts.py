@@ -66,11 +66,23 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Why something ended: a kind, a fixed message without provider text, the HTTP status."""
+    """
+    Why something ended: a kind, a fixed message without provider text, the HTTP status. `named` is
+    how the provider named its error, for people to look it up (`code …, type …, param …, request
+    …`): identifiers only, never its message, which may quote what it was sent.
+    """
 
     kind: str
     message: str
     status: int | None = None
+    named: str | None = None
+
+    @property
+    def told(self) -> str:
+        """All of it but the kind, in a line."""
+        status = f"status {self.status}" if self.status is not None else None
+        more = "; ".join(filter(None, (status, self.named)))
+        return f"{self.message} ({more})" if more else self.message
 
 
 class CallMade(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -444,7 +444,7 @@ def why(state: RunState) -> str:
     if state.failure is not None:
         return f"{state.failure.kind}: {state.failure.message}"
     causes = [
-        f"{one.id}: {one.recovery.cause.message}"
+        f"{one.id}: {one.recovery.cause.told}"
         for one in state.invocations.values()
         if one.recovery.cause is not None and one.status == "paused"
     ]

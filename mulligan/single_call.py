@@ -36,7 +36,13 @@ from mulligan.decisions.decision import AskModel, Context, Decision, Outcome, Ru
 from mulligan.decisions.slots import place_of
 from mulligan.errors import InvalidInput, InvocationFailed
 from mulligan.events.envelope import Envelope, NewEvent
-from mulligan.events.facts import Fact, OutputAccepted, RunCancelRequested, RunRequested
+from mulligan.events.facts import (
+    Fact,
+    ModelFailed,
+    OutputAccepted,
+    RunCancelRequested,
+    RunRequested,
+)
 from mulligan.events.payload import Payload
 from mulligan.events.tasks import run_task
 from mulligan.projections import usage
@@ -266,9 +272,10 @@ def _failure(state: RunState, invocation: Invocation | None, account: Invoked) -
     """The error for a call without an output; its phase was settled before (REC-8)."""
     cause = invocation.recovery.cause if invocation is not None else None
     if state.status == "paused" and cause is not None:
-        code, detail, http_status = cause.kind, cause.message, cause.status
+        code, detail, http_status = cause.kind, cause.told, cause.status
     elif state.failure is not None:
-        code, detail, http_status = state.failure.kind, state.failure.message, None
+        code, detail = state.failure.kind, state.failure.message
+        http_status = _last_status(account.events, code)
     else:
         code, detail, http_status = state.reason or state.status, state.detail, None
     return InvocationFailed(
@@ -279,6 +286,12 @@ def _failure(state: RunState, invocation: Invocation | None, account: Invoked) -
         http_status=http_status,
         invocation=account,
     )
+
+
+def _last_status(events: Sequence[Envelope], kind: str) -> int | None:
+    """The provider's status of the failure that ended the call, if it was one of a request."""
+    causes = [event.data.cause for event in events if isinstance(event.data, ModelFailed)]
+    return causes[-1].status if causes and causes[-1].kind == kind else None
 
 
 # --- The plan ------------------------------------------------------------------------------------

@@ -147,7 +147,9 @@ def _troubled(invocation: Invocation, reason: RetryReason, cause: Cause | None) 
     if reason == "transport":
         return invocation
     message = cause.message if cause is not None else ""
-    trouble = Trouble(reason=reason, message=message, issues=invocation.issues)
+    # A turn that stays in the conversation is not asked for again (`retry_of`).
+    kept = invocation.retry_of is None
+    trouble = Trouble(reason=reason, message=message, issues=invocation.issues, kept=kept)
     return replace(invocation, trouble=trouble)
 
 

@@ -144,6 +144,8 @@ class Trouble(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: RetryReason
     message: str = ""
     issues: tuple[OutputIssue, ...] = ()
+    kept: bool = False
+    """it called what could not be called, and stays in the conversation with what it was told"""
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

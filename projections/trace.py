@@ -181,10 +181,7 @@ def _more(text: str | None) -> str:
 
 
 def _cause(cause: facts.Cause | None) -> str:
-    if cause is None:
-        return ""
-    status = f" (status {cause.status})" if cause.status is not None else ""
-    return f": {cause.message}{status}"
+    return f": {cause.told}" if cause is not None else ""
 
 
 def _ready(fact: facts.NodeReady) -> str:

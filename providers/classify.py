@@ -2,7 +2,8 @@
 What a response, or its absence, amounts to: an `Answer` or a `Failure`.
 
 The wire is asked first, exceptions of the HTTP library last; a library above it is never asked.
-Every cause has a fixed message: no provider text, no header and no key can be in it (REC-22).
+Every cause has a fixed message: no provider text and no key can be in it (REC-22). Beside it stand
+the identifiers by which the provider named its error (`error_names.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import email.utils
 import math
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from mulligan.events.facts import Cause
+from mulligan.providers.error_names import with_request
 from mulligan.providers.port import Answer, Failure
 from mulligan.providers.wire import Heard, WireError
 
@@ -64,10 +68,15 @@ FINAL_CODES = {
 
 
 def failure(
-    kind: str, *, transient: bool, status: int | None = None, retry_after_ms: int | None = None
+    kind: str,
+    *,
+    transient: bool,
+    status: int | None = None,
+    retry_after_ms: int | None = None,
+    named: str | None = None,
 ) -> Failure:
-    """A failure of a kind, with its fixed message."""
-    cause = Cause(kind=kind, message=MESSAGES[kind], status=status)
+    """A failure of a kind, with its fixed message, and how the provider `named` it."""
+    cause = Cause(kind=kind, message=MESSAGES[kind], status=status, named=named)
     return Failure(cause=cause, transient=transient, retry_after_ms=retry_after_ms)
 
 
@@ -79,7 +88,8 @@ def judge(status: int, headers: Mapping[str, str], heard: Heard, now: float) -> 
     retry_after_ms = retry_after(headers, now)
     if status >= 300:
         error = heard.error or WireError()
-        return _of_status(status, error, retry_after_ms)
+        named = with_request(error.named, headers)
+        return _of_status(status, replace(error, named=named), retry_after_ms)
     if heard.repetitive:
         return answer(heard)
     if heard.error is not None:
@@ -142,14 +152,24 @@ def _of_status(status: int, error: WireError, retry_after_ms: int | None) -> Fai
     if status == 429:
         kind = "quota" if error.quota else "rate_limit"
         return failure(
-            kind, transient=not error.quota, status=status, retry_after_ms=retry_after_ms
+            kind,
+            transient=not error.quota,
+            status=status,
+            retry_after_ms=retry_after_ms,
+            named=error.named,
         )
     if status in TRANSIENT_STATUSES or status >= 500:
         kind = "conflict" if status < 500 else "unavailable"
-        return failure(kind, transient=True, status=status, retry_after_ms=retry_after_ms)
+        return failure(
+            kind,
+            transient=True,
+            status=status,
+            retry_after_ms=retry_after_ms,
+            named=error.named,
+        )
     kinds = {401: "unauthorized", 402: "quota", 403: "forbidden", 404: "not_found"}
     kind = "redirect" if status < 400 else _named(error) or kinds.get(status) or "bad_request"
-    return failure(kind, transient=False, status=status)
+    return failure(kind, transient=False, status=status, named=error.named)
 
 
 def _of_error(error: WireError, retry_after_ms: int | None) -> Failure:
@@ -159,9 +179,11 @@ def _of_error(error: WireError, retry_after_ms: int | None) -> Failure:
         return _of_status(error.status, error, retry_after_ms)
     kind = kind or _coded(error)
     if kind is not None:
-        return failure(kind, transient=False, status=error.status)
+        return failure(kind, transient=False, status=error.status, named=error.named)
     # Nothing says that it would fail again: the model had begun, and something behind it broke.
-    return failure("provider_error", transient=True, retry_after_ms=retry_after_ms)
+    return failure(
+        "provider_error", transient=True, retry_after_ms=retry_after_ms, named=error.named
+    )
 
 
 def _named(error: WireError) -> str | None:

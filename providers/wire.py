@@ -14,6 +14,7 @@ import msgspec
 
 from mulligan.events.facts import Usage
 from mulligan.providers.calls import CallCollector
+from mulligan.providers.error_names import named_by
 from mulligan.providers.port import Hear, Piece, ToolCall
 from mulligan.providers.repetition import DEFAULT_REPETITION, LoopWatch, Repetition
 from mulligan.providers.sse import EventReader
@@ -21,13 +22,15 @@ from mulligan.providers.sse import EventReader
 
 class WireError(msgspec.Struct, frozen=True, kw_only=True):
     """
-    An error object, as far as it helps to classify it: the numbers and identifiers in it. The
-    provider's message is read for the wording of a used-up quota, and dropped.
+    An error object, as far as it helps to classify it: the numbers and identifiers in it, and
+    `named` for people. The provider's message is read for the wording of a used-up quota, and
+    dropped.
     """
 
     status: int | None = None
     codes: tuple[str, ...] = ()
     quota: bool = False
+    named: str | None = None
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,7 +240,7 @@ def error_of(error: Any) -> WireError:
     status = next((s for s in map(_status, found) if s is not None), None)
     codes = tuple(value.lower() for value in found if isinstance(value, str))
     quota = _speaks_of_quota(" ".join([str(error.get("message", "")), *codes]))
-    return WireError(status=status, codes=codes, quota=quota)
+    return WireError(status=status, codes=codes, quota=quota, named=named_by(error))
 
 
 QUOTA_WORDINGS = (

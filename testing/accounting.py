@@ -21,10 +21,10 @@ def unaccounted(
     What is wrong between the requests that servers received and the histories of all that asked
     them; empty if nothing is. Requests that are not ours (without our header) do not count.
 
-    Let S be the requests received, L the intents logged, I those logged as interrupted, each as
-    often as it is there. Then S ⊆ L, and L without S ⊆ I: nothing is sent without its intent, and an
-    intent that was not sent is one whose worker was lost in between. Where no worker was lost, I
-    is empty and S = L.
+    Let S be the requests received, L the intents logged and I those of them that were interrupted,
+    each as often as it is there. Then S ⊆ L ⊆ S + I: nothing is sent without its intent, and an
+    intent that was not sent is one whose worker was lost in between. Where no worker was lost, I is
+    empty and S = L.
     """
     sent = Counter(one.headers[REQUEST_HEADER] for one in received if REQUEST_HEADER in one.headers)
     logged: Counter[str] = Counter()

@@ -73,6 +73,7 @@ class Status(FaultShape, frozen=True, tag="status"):
     message: str = "the scripted model was told to refuse"
     code: str | None = None
     type: str | None = None
+    param: str | None = None
 
 
 class Html(FaultShape, frozen=True, tag="html"):

@@ -150,7 +150,7 @@ def _looping(content: Content, body: dict[str, Any], text: Iterable[str]) -> Rep
 def _refused(fault: faults.Status) -> Reply:
     kind = "insufficient_quota" if fault.quota else fault.type or "scripted_error"
     message = "You exceeded your current quota" if fault.quota else fault.message
-    error = {"message": message, "type": kind, "code": fault.code or kind}
+    error = {"message": message, "type": kind, "code": fault.code or kind, "param": fault.param}
     headers = {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}
     return error_reply(fault.status, error, headers)
 

@@ -34,7 +34,7 @@ from mulligan.testing.scripted_model import ScriptedModel
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 """Of the agent's output, unless another is given."""
-RETRY = {"backoff": "20ms", "backoff_max": "40ms"}
+RETRY: dict[str, float | str] = {"backoff": "20ms", "backoff_max": "40ms"}
 PROMPT = "Count."
 OF_FLOW = ("limits", "deadline")
 """Options that are a workflow's, not an agent's."""

@@ -25,7 +25,7 @@ def recovery(run: str, as_json: bool) -> None:
             one.phase,
             f"{one.used} of {one.limit}",
             str(one.requests),
-            one.cause.message if one.cause else "",
+            one.cause.told if one.cause else "",
         )
         for one in shown.invocations
     ]

@@ -99,6 +99,17 @@ class Allowance(RuleBasedStateMachine):
     def calls_a_tool(self) -> None:
         self.hear(answer(ToolCall("c", "look", "{}")))
 
+    @precondition(lambda self: self.asking)
+    @rule()
+    def calls_what_is_not_there(self) -> None:
+        self.hear(answer(ToolCall("c", "guess", "{}"), ToolCall("d", "guess", "{}")))
+
+    @precondition(lambda self: isinstance(self.effect, RunTool))
+    @rule(code=st.sampled_from(["invalid_arguments", "tool_exception"]))
+    def tool_fails(self, code: str) -> None:
+        error = Cause(kind=code, message="no")
+        self.decide(ToolOutcome(call_id=self.effect.call_id, error=error, duration_ms=1))
+
     @precondition(lambda self: isinstance(self.effect, RunTool))
     @rule()
     def tool_returns(self) -> None:
@@ -143,6 +154,7 @@ class Allowance(RuleBasedStateMachine):
         reserved = len(self.of(AllowanceReserved))
         refunded = sum(fact.count for fact in self.of(AllowanceRefunded))
         assert refunded <= sum(f.reason == "transport" for f in self.of(AllowanceReserved))
+        assert all(fact.count > 0 for fact in self.of(AllowanceRefunded))
         assert recovery.used <= reserved - refunded
         assert self.given.state.invocations["a"].attempt == 1 + reserved
         assert reserved - refunded <= self.limit * recovery.number
