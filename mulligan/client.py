@@ -25,7 +25,8 @@ from mulligan.events.payload import Payload
 from mulligan.events.prepared import is_run_id
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
-from mulligan.projections.open_requests import OpenRequest, open_requests
+from mulligan.projections.advice import why
+from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.run import evolve, fold
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import AgentPlan, Plan
@@ -437,30 +438,6 @@ def output_of(state: RunState) -> Payload:
     if state.output is None:
         raise RunFailed(state.run, state.status, why(state))
     return state.output
-
-
-def why(state: RunState) -> str:
-    """Why a run has no output, in a line."""
-    if state.failure is not None:
-        return f"{state.failure.kind}: {state.failure.message}"
-    causes = [
-        f"{one.id}: {one.recovery.cause.told}"
-        for one in state.invocations.values()
-        if one.recovery.cause is not None and one.status == "paused"
-    ]
-    asked = [one.line for one in open_requests(state)]
-    told = "; ".join(causes + _unknown_effects(state) + asked) or state.detail
-    return ": ".join(filter(None, (state.reason, told)))
-
-
-def _unknown_effects(state: RunState) -> list[str]:
-    """What `reconcile` is asked for: calls by name and id."""
-    return [
-        f"{call.name} ({call.id}) may or may not have taken effect"
-        for one in state.invocations.values()
-        for call in one.calls.values()
-        if call.status == "unknown"
-    ]
 
 
 def _op() -> str:

@@ -17,8 +17,11 @@ from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact, Usage
 from mulligan.events.payload import Payload, canonical
 from mulligan.projections import run as runs
+from mulligan.projections import usage as usages
+from mulligan.projections.advice import advice, why
 from mulligan.projections.open_requests import excerpt
 from mulligan.projections.state import RunState
+from mulligan.projections.usage import ModelUsage, RunUsage
 
 
 class TraceStep(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -34,7 +37,10 @@ class TraceStep(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, kw_only=True):
-    """A run's steps, and the state that they led to."""
+    """
+    A run's steps, and the state that they led to: the usage by model, why it stands still, and what
+    can be done now.
+    """
 
     run: str
     workflow: str = ""
@@ -43,16 +49,21 @@ class Trace(msgspec.Struct, kw_only=True):
     requested_ms: int | None = None
     duration_ms: int | None = None
     steps: list[TraceStep] = []
+    usage: dict[str, ModelUsage] = {}
+    why: str = ""
+    advice: tuple[str, ...] = ()
 
 
 def fold(run: str, events: Iterable[Envelope]) -> Trace:
     """The trace of `run` after `events`, from its first one on."""
-    state = RunState(run=run)
-    trace = Trace(run=run)
+    state, usage, trace = RunState(run=run), RunUsage(run=run), Trace(run=run)
     for event in events:
         runs.evolve(state, event)
+        usages.evolve(usage, event)
         evolve(trace, event)
     trace.status, trace.reason = state.status, state.reason
+    trace.usage, trace.advice = usage.models, advice(state)
+    trace.why = why(state) if state.status in ("paused", "failed") else ""
     if state.ended_ms is not None and state.requested_ms is not None:
         trace.duration_ms = state.ended_ms - state.requested_ms
     return trace
@@ -81,6 +92,7 @@ def evolve(trace: Trace, event: Envelope) -> None:
 
 FactT = TypeVar("FactT", bound=Fact)
 
+_PARAMETERS = ("max_tokens", "max_completion_tokens", "temperature")
 _SKIPPED = {"condition": "its condition is false", "needs": "all that it needs was skipped"}
 _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.RunRequested: lambda f: f"requested: workflow {f.workflow}, version {f.workflow_version}",
@@ -104,7 +116,7 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.TimerFired: lambda f: f"{f.purpose} timer fired",
     facts.SlotAwaited: lambda f: f"waits for a slot of {f.lane}",
     facts.ModelRequested: lambda f: (
-        f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}"
+        f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}{_sent(f)}"
         f"{_more(f.retry_of and f'after {f.retry_of}')}"
     ),
     facts.HistoryCompacted: lambda f: (
@@ -112,8 +124,10 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
         f"history about {f.tokens_before} → {f.tokens_after} tokens (estimated)"
     ),
     facts.ModelAnswered: lambda f: _answered(f),
-    facts.ModelFailed: lambda f: f"{f.request_id} failed{_cause(f.cause)}",
-    facts.ModelInterrupted: lambda f: f"{f.request_id}: its worker was lost before it was answered",
+    facts.ModelFailed: lambda f: f"{f.request_id} failed{_cause(f.cause)}, {_usage(None)}",
+    facts.ModelInterrupted: lambda f: (
+        f"{f.request_id}: its worker was lost before it was answered, {_usage(None)}"
+    ),
     facts.AllowanceReserved: lambda f: (
         f"attempt {f.next_attempt} follows: {f.reason} ({f.used} of {f.limit} used)"
         f"{_cause(f.cause)}"
@@ -192,7 +206,8 @@ def _ready(fact: facts.NodeReady) -> str:
 
 def _answered(fact: facts.ModelAnswered) -> str:
     stop = fact.finish_reason or ("no finish reason" if fact.terminal else "no terminal event")
-    calls = f", {len(fact.calls)} calls" if fact.calls else ""
+    count = len(fact.calls)
+    calls = f", {count} call{'s' if count > 1 else ''}" if count else ""
     return f"{fact.request_id} answered: {stop}{calls}, {_usage(fact.usage)}"
 
 
@@ -213,10 +228,18 @@ def _by(name: str) -> str:
     return f" by {name}" if name else ""
 
 
+def _sent(fact: facts.ModelRequested) -> str:
+    """The parameters of the body that the workflow sets, or that were set for it."""
+    told = [f"{name} {fact.sent[name]}" for name in _PARAMETERS if name in fact.sent]
+    return "".join(f", {one}" for one in told)
+
+
 def _usage(usage: Usage | None) -> str:
     if usage is None or usage.completion_tokens is None:
         return "usage unknown"
-    return f"{usage.prompt_tokens} + {usage.completion_tokens} tokens"
+    cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
+    prompt = "unknown" if usage.prompt_tokens is None else usage.prompt_tokens
+    return f"{prompt} + {usage.completion_tokens} tokens{cost}"
 
 
 def _place(fact: facts.RepairActionApplied | facts.RepairActionSkipped) -> str:
@@ -229,5 +252,5 @@ def _dollars(fact: facts.RepairRoundCompleted) -> str:
 
 
 def _rejected(fact: facts.OutputRejected) -> str:
-    first = f": {fact.issues[0].path} {fact.issues[0].message}" if fact.issues else ""
-    return f"output rejected as {fact.kind}, {fact.bytes:,} bytes{first}"
+    told = (f"{one.path} {one.message}".strip() for one in fact.issues[:1])
+    return f"output rejected as {fact.kind}, {fact.bytes:,} bytes{''.join(f': {t}' for t in told)}"

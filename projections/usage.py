@@ -17,6 +17,9 @@ from mulligan.events.facts import (
     OutputRepairFailed,
     OutputRepairStarted,
     OutputRepairSucceeded,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
     Usage,
 )
 
@@ -64,6 +67,9 @@ def evolve(state: RunUsage, event: Envelope) -> None:
             _report(state, request_id, fact.usage)
         case ModelFailed() | ModelInterrupted():
             _report(state, fact.request_id, None)
+        case RunCompleted() | RunFailed() | RunCancelled():
+            for request_id in list(state.open):  # nobody will hear of them any more
+                _report(state, request_id, None)
         case _:
             pass
     state.version, state.last_event = event.version, event.id

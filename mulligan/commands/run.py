@@ -14,7 +14,7 @@ import msgspec
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import DRAIN_S, working
 from mulligan.actors.runtime import Runtime
-from mulligan.client import Client, why
+from mulligan.client import Client
 from mulligan.commands.given_input import read_input
 from mulligan.commands.live import follow
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
@@ -23,6 +23,7 @@ from mulligan.commands.status import RunView, view
 from mulligan.events.deltas import Delta, Subscription
 from mulligan.events.envelope import Envelope
 from mulligan.logs import configure_logs
+from mulligan.projections.advice import why
 from mulligan.projections.live import Void
 from mulligan.projections.projector import Projector
 from mulligan.projections.run import evolve

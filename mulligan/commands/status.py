@@ -10,11 +10,12 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from mulligan.client import Client, why
+from mulligan.client import Client
 from mulligan.commands.list_runs import DEFAULT_LIMIT, Filter, find, show
 from mulligan.commands.printing import clock, json_option, legible, show_json, table
 from mulligan.commands.waiting import show_waiting
 from mulligan.events.payload import Payload
+from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest, open_requests
 from mulligan.projections.state import RunState, lanes_of
 

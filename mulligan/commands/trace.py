@@ -6,6 +6,7 @@ import click
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, legible, show_json
+from mulligan.commands.recovery import costs
 from mulligan.projections.trace import Trace, TraceStep, fold
 
 
@@ -30,6 +31,10 @@ def show(folded: Trace) -> None:
     width = max((len(step.node or "") for step in folded.steps), default=0)
     for step in folded.steps:
         click.echo(line(step, width))
+    if folded.why:
+        click.echo(f"why: {folded.why}")
+    for told in (*costs(folded.usage), *(f"now: {one}" for one in folded.advice)):
+        click.echo(told)
 
 
 def line(step: TraceStep, width: int) -> str:

@@ -18,8 +18,9 @@ import msgspec
 import pytest
 
 import mulligan
-from mulligan.client import Client, why
+from mulligan.client import Client
 from mulligan.events import facts
+from mulligan.projections.advice import why
 from mulligan.projections.history import problems
 from mulligan.projections.state import RunState
 from mulligan.providers.exchange import Deadlines
