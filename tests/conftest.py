@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from mulligan import single_call
 from mulligan.client import Client
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.envelope import Envelope
@@ -23,6 +24,7 @@ from mulligan.events.redis_connection import connect
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
+from mulligan.testing.accounting import unaccounted
 from mulligan.testing.cluster import ValkeyCluster
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
@@ -72,6 +74,73 @@ def store(server: ValkeyServer) -> Iterator[RedisEventStore]:
     store = RedisEventStore(server.url)
     yield store
     store.close()
+
+
+ACCOUNTED = {"acceptance", "integration", "faults"}
+"""Folders whose tests ask models through mulligan; the contracts' tests send requests themselves."""
+
+
+class Accounts:
+    """
+    The models that a test starts, and the histories of all that asked them: of every run that a
+    client of this process asked for or, at its end, could see on its server, and of single calls.
+    """
+
+    def __init__(self) -> None:
+        self.models: list[ScriptedModel] = []
+        self._asked: list[tuple[Client, str]] = []
+        self._runs: dict[tuple[str, str], list[Envelope]] = {}
+        self._calls: list[list[Envelope]] = []
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """Take note of models, runs and calls from here on."""
+        start, enqueue, close = ScriptedModel.start, Client.enqueue, Client.close
+        leave = single_call._Call.__exit__
+
+        def started(model: ScriptedModel) -> ScriptedModel:
+            self.models.append(model)
+            return start(model)
+
+        def enqueued(client: Client, *given: Any, **options: Any) -> str:
+            run = enqueue(client, *given, **options)
+            self._asked.append((client, run))
+            return run
+
+        def closed(client: Client) -> None:
+            for run, _ in client.store.runs() if self.models else ():
+                self._read(client, run)
+            self._asked = [(other, run) for other, run in self._asked if other is not client]
+            close(client)
+
+        def left(call: Any, *error: object) -> None:
+            self._calls.append(call._events)
+            leave(call, *error)
+
+        patch.setattr(ScriptedModel, "start", started)
+        patch.setattr(Client, "enqueue", enqueued)
+        patch.setattr(Client, "close", closed)
+        patch.setattr(single_call._Call, "__exit__", left)
+
+    def settled(self) -> list[str]:
+        """What is wrong with them; asked once all that the test began has ended."""
+        for client, run in self._asked if self.models else ():
+            self._read(client, run)
+        received = [one for model in self.models for one in model.requests]
+        return unaccounted(received, [*self._runs.values(), *self._calls])
+
+    def _read(self, client: Client, run: str) -> None:
+        self._runs[client._url, run] = client.store.read(run)
+
+
+@pytest.fixture(autouse=True)
+def accounts(request: pytest.FixtureRequest) -> Iterator[Accounts]:
+    """Every request that a test's models received is in a log, and none else is."""
+    accounts = Accounts()
+    with pytest.MonkeyPatch.context() as patch:
+        if ACCOUNTED & set(request.path.parts):
+            accounts.watch(patch)
+        yield accounts
+        assert [] == accounts.settled()
 
 
 PROBE = Path(__file__).parent / "projects" / "probe"
