@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shlex
 import signal
@@ -10,12 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from mulligan.cli import main
-from mulligan.embedded import stop_server
+from mulligan.client import Client
+from mulligan.embedded import running_server, stop_server
+from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +46,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     for name in ("brief.yaml", "my_tools.py", "script.yaml"):
         (tmp_path / name).write_text(file_block(name), encoding="utf-8")
     yield tmp_path
-    stop_server(tmp_path / "data")
+    data = tmp_path / "data"
+    if running_server(data) is not None:
+        Client(Settings(redis_url=None, data_dir=data)).close()  # its runs are accounted for
+    stop_server(data)
 
 
 def environment(folder: Path, api_base: str) -> dict[str, str]:
@@ -92,18 +99,26 @@ def test_the_python_example_asks_for_a_run_that_a_worker_works(folder: Path) -> 
     assert (0, "tea: Tea is a plant.") == (done.returncode, done.stdout.strip()), done.stderr
 
 
-def test_the_single_agent_prints_facts_and_what_it_used(folder: Path) -> None:
+TELL = """
+import pathlib, pickle
+pathlib.Path("events").write_bytes(pickle.dumps(list(done.events)))
+"""
+"""Has the example leave the events of its call behind."""
+
+
+def test_the_single_agent_prints_facts_and_what_it_used(folder: Path, accounts: Any) -> None:
     example = re.search(r"```python\n(from mulligan import invoke\n.*?)```", README, re.DOTALL)
     assert example is not None
     with ScriptedModel(folder / "script.yaml") as model:
         done = subprocess.run(
-            [sys.executable, "-c", example[1]],
+            [sys.executable, "-c", example[1] + TELL],
             cwd=folder,
             env=environment(folder, model.url),
             capture_output=True,
             text=True,
             timeout=60,
         )
+    accounts.add(pickle.loads((folder / "events").read_bytes()))
 
     assert (0, "['Tea is a plant.'] 0") == (done.returncode, done.stdout.strip()), done.stderr
 
