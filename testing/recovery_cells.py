@@ -33,7 +33,7 @@ FAILS_AT: dict[Place, int] = {
 
 CALLER, CALLED = "agent", "agent.1.1"
 """The invocations of a cell: the node's, and that of the agent which it calls."""
-TIMEOUT = "2s"
+TIMEOUT = "4s"
 """Of an agent that is not answered in time; what comes before takes much less."""
 
 GOOD: dict[str, Any] = {"json": {"n": 3}}

@@ -36,6 +36,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 """Of the agent's output, unless another is given."""
 RETRY: dict[str, float | str] = {"backoff": "20ms", "backoff_max": "40ms"}
 PROMPT = "Count."
+WAIT_S = 60.0
 OF_FLOW = ("limits", "deadline")
 """Options that are a workflow's, not an agent's."""
 
@@ -129,7 +130,7 @@ class Stage:
 
     def ended(self, run: str) -> Ended:
         """How a run ended or is paused, waited for."""
-        state = self.client.wait(run, timeout_s=30)
+        state = self.client.wait(run, timeout_s=WAIT_S)
         output = self.client.value(run, state.output) if state.output is not None else None
         return Ended(
             status=state.status,

@@ -15,6 +15,7 @@ from mulligan.client import Client
 from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
+from mulligan.testing.stage import Entry, Stage, staged
 
 FLOW = """\
 name: research
@@ -139,3 +140,18 @@ def desk(
         desk = Desk(tmp_path, server, model, command)
         yield desk
         desk.client.close()
+
+
+@pytest.fixture(scope="module")
+def stage(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A worker's threads in this process, on an empty database, and a tool to call."""
+    with server.client() as client:
+        client.flushall()
+    with staged(server.url, tmp_path_factory.mktemp("stage"), threads=12) as stage:
+        yield stage
+
+
+@pytest.fixture(params=["run", "invoke", "ainvoke"])
+def entry(request: pytest.FixtureRequest, stage: Stage) -> Entry:
+    """A public entry point: works a call or run of one agent and says how it ended."""
+    return stage.entries[request.param]

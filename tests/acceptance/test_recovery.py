@@ -29,7 +29,7 @@ from mulligan.schemas.builder import Workflow
 from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
-from mulligan.testing.stage import RETRY, SCHEMA, TOOLS, Ended, Entry, Stage, staged
+from mulligan.testing.stage import RETRY, SCHEMA, TOOLS, Ended, Entry, Stage
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import WorkerProcess
 
@@ -44,24 +44,10 @@ EOF = {**GOOD, "fault": {"kind": "eof"}}
 LOOK = {"tool_calls": [{"name": "look", "arguments": {"q": "tea"}}]}
 
 
-@pytest.fixture(scope="module")
-def house(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with server.client() as client:
-        client.flushall()
-    with staged(server.url, tmp_path_factory.mktemp("recovery")) as stage:
-        yield stage
-
-
 @contextmanager
 def playing(*turns: Any) -> Iterator[ScriptedModel]:
     with ScriptedModel(list(turns)) as model:
         yield model
-
-
-@pytest.fixture(params=["run", "invoke", "ainvoke"])
-def entry(request: pytest.FixtureRequest, house: Stage) -> Entry:
-    """A public entry point: works a call or run of one agent and says how it ended."""
-    return house.entries[request.param]
 
 
 def hold(model: ScriptedModel, ended: Ended) -> None:
@@ -163,10 +149,10 @@ RECOVERED: dict[str, tuple[list[Any], list[str], int]] = {
 
 @pytest.mark.parametrize("name", RECOVERED)
 def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
-    name: str, entry: Entry, house: Stage
+    name: str, entry: Entry, stage: Stage
 ) -> None:
     turns, reasons, used = RECOVERED[name]
-    house.forget()
+    stage.forget()
     with playing(*turns) as model:
         ended = entry(model, tools=[1])
 
@@ -174,7 +160,7 @@ def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
     assert ("completed", {"n": 3}) == (ended.status, ended.output)
     assert reasons == ended.reasons
     assert (used, "active") == (ended.recovery.used, ended.recovery.phase)
-    assert [] == house.looked, "nothing of a rejected turn is run"
+    assert [] == stage.looked, "nothing of a rejected turn is run"
     accepted = next(e for e in ended.events if isinstance(e.data, facts.OutputAccepted))
     assert 1 + len(reasons) == accepted.attempt
     for earlier in model.requests[1:]:
@@ -193,7 +179,7 @@ def test_rec3_rec4_rec11_rec12_rec13_rec14_rec15_recovered(
     ],
 )
 def test_rec5_a_limit_of_0_pauses_at_once_with_the_cause(
-    turn: Any, code: str, entry: Entry, house: Stage
+    turn: Any, code: str, entry: Entry, stage: Stage
 ) -> None:
     with playing(turn, GOOD) as model:
         ended = entry(model, recovery_limit=0)
@@ -208,7 +194,7 @@ def test_rec5_a_limit_of_0_pauses_at_once_with_the_cause(
     assert ended.code in code.split("|")
 
 
-def test_rec8_exhaustion_keeps_the_original_cause(entry: Entry, house: Stage) -> None:
+def test_rec8_exhaustion_keeps_the_original_cause(entry: Entry, stage: Stage) -> None:
     with playing(EMPTY, UNAVAILABLE, UNAVAILABLE, GOOD) as model:
         ended = entry(model, recovery_limit=2)
 
@@ -237,7 +223,7 @@ def test_rec8_exhaustion_keeps_the_original_cause(entry: Entry, house: Stage) ->
     ],
 )
 def test_rec9_rec17_a_providers_error_is_returned_as_one(
-    fault: dict[str, Any], code: str, entry: Entry, house: Stage
+    fault: dict[str, Any], code: str, entry: Entry, stage: Stage
 ) -> None:
     with playing({"fault": {"kind": "status", **fault}}, GOOD) as model:
         ended = entry(model)
@@ -248,7 +234,7 @@ def test_rec9_rec17_a_providers_error_is_returned_as_one(
     assert [] == ended.reasons
 
 
-def test_rec9_a_refusal_fails_at_once(entry: Entry, house: Stage) -> None:
+def test_rec9_a_refusal_fails_at_once(entry: Entry, stage: Stage) -> None:
     with playing({"text": "", "refusal": "I will not."}, GOOD) as model:
         ended = entry(model)
 
@@ -266,21 +252,21 @@ def test_rec9_a_refusal_fails_at_once(entry: Entry, house: Stage) -> None:
     ],
 )
 def test_rec12_a_partial_tool_call_is_never_executed(
-    broken: Any, entry: Entry, house: Stage
+    broken: Any, entry: Entry, stage: Stage
 ) -> None:
-    house.forget()
+    stage.forget()
     with playing(broken, GOOD) as model:
         ended = entry(model, tools=[1])
 
         hold(model, ended)
     assert "completed" == ended.status
-    assert [] == house.looked
+    assert [] == stage.looked
 
 
 def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
-    entry: Entry, house: Stage
+    entry: Entry, stage: Stage
 ) -> None:
-    house.forget()
+    stage.forget()
     with playing(LOOK, UNAVAILABLE, EOF, BAD, GOOD) as model:
         ended = entry(model, tools=[1], recovery_limit=3)
 
@@ -289,10 +275,10 @@ def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
             results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
             assert ["found tea"] == results
     assert "completed" == ended.status
-    assert ["tea"] == house.looked
+    assert ["tea"] == stage.looked
 
 
-def test_rec16_a_loop_is_stopped_while_it_streams(entry: Entry, house: Stage) -> None:
+def test_rec16_a_loop_is_stopped_while_it_streams(entry: Entry, stage: Stage) -> None:
     loop = {"text": "", "fault": {"kind": "loop", "text": "and on ", "times": 200_000}}
     with playing(loop, GOOD) as model:
         ended = entry(model)
@@ -304,7 +290,7 @@ def test_rec16_a_loop_is_stopped_while_it_streams(entry: Entry, house: Stage) ->
 
 
 def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(
-    entry: Entry, house: Stage
+    entry: Entry, stage: Stage
 ) -> None:
     with playing({**GOOD, "delay_ms": 20_000}) as model:
         began_s = time.monotonic()
@@ -317,7 +303,7 @@ def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(
 
 
 def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for(
-    entry: Entry, house: Stage
+    entry: Entry, stage: Stage
 ) -> None:
     late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
     with playing(late, GOOD) as model:
@@ -328,7 +314,7 @@ def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for(
 
 
 def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
-    entry: Entry, house: Stage
+    entry: Entry, stage: Stage
 ) -> None:
     limits = {"context_window": 8_000, "max_output_tokens": 500}
     with playing(GOOD) as model:
@@ -340,7 +326,7 @@ def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
     assert ({}, 500) == (requested.asked, requested.sent["max_tokens"])
 
 
-def test_rec20_no_cap_is_invented(entry: Entry, house: Stage) -> None:
+def test_rec20_no_cap_is_invented(entry: Entry, stage: Stage) -> None:
     with playing(GOOD) as model:
         hold(model, entry(model))
         assert "max_tokens" not in model.requests[0].body
@@ -348,7 +334,7 @@ def test_rec20_no_cap_is_invented(entry: Entry, house: Stage) -> None:
 
 @pytest.mark.parametrize("mode", ["native", "tool", "prompt"])
 def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
-    mode: str, entry: Entry, house: Stage
+    mode: str, entry: Entry, stage: Stage
 ) -> None:
     with playing(BAD, GOOD) as model:
         ended = entry(model, mode=mode)
@@ -362,8 +348,8 @@ def test_rec24_every_mode_takes_an_output_and_is_in_the_log(
     assert (mode == "prompt") == ('"integer"' in first["messages"][0]["content"])
 
 
-def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Entry, house: Stage) -> None:
-    house.forget()
+def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Entry, stage: Stage) -> None:
+    stage.forget()
     long = [
         {
             "tool_calls": [{"name": "look", "arguments": {"q": f"{n}" + "t" * 3_000}}],
@@ -382,10 +368,10 @@ def test_rec20_older_tool_rounds_are_shortened_before_a_request(entry: Entry, ho
     assert len(last[0]) < 500
     assert len(last[-1]) > 3_000
     assert "agent.4.1" not in {c for f in ended.of(facts.HistoryCompacted) for c in f.call_ids}
-    assert 4 == len(house.looked)
+    assert 4 == len(stage.looked)
 
 
-def test_rec20_what_can_not_fit_is_not_sent(entry: Entry, house: Stage) -> None:
+def test_rec20_what_can_not_fit_is_not_sent(entry: Entry, stage: Stage) -> None:
     with playing(GOOD) as model:
         ended = entry(model, limits={"context_window": 300, "max_output_tokens": 100})
 
@@ -395,7 +381,7 @@ def test_rec20_what_can_not_fit_is_not_sent(entry: Entry, house: Stage) -> None:
 
 
 def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length(
-    entry: Entry, house: Stage
+    entry: Entry, stage: Stage
 ) -> None:
     cut = {**GOOD, "finish_reason": "length"}
     limits = {"context_window": 8_000, "max_output_tokens": 500}
@@ -407,7 +393,7 @@ def test_rec19_the_whole_output_of_the_model_twice_is_exhausted_by_length(
     assert ("paused", "exhausted", "length") == (ended.status, ended.reason, ended.code)
 
 
-def test_rec21_what_was_not_reported_is_unknown(entry: Entry, house: Stage) -> None:
+def test_rec21_what_was_not_reported_is_unknown(entry: Entry, stage: Stage) -> None:
     with playing({**GOOD, "usage": None}) as model:
         ended = entry(model)
 
@@ -423,17 +409,17 @@ def waits(state: RunState) -> bool:
 
 
 def test_rec27_cancelled_during_a_stream_the_request_is_aborted_within_a_second(
-    house: Stage,
+    stage: Stage,
 ) -> None:
     endless = {"text": "words " * 5_000, "chunks": 5, "chunk_delay_ms": 50}
     with playing(endless, GOOD) as model:
-        run = house.enqueue(model)
+        run = stage.enqueue(model)
         until(lambda: bool(model.requests))
-        house.client.cancel(run)
+        stage.client.cancel(run)
         began_s = time.monotonic()
         until(lambda: model.requests[0].outcome == "disconnected", 5)
         assert time.monotonic() - began_s < 2, "a second, and what the machine takes"
-        ended = house.ended(run)
+        ended = stage.ended(run)
 
         hold(model, ended)
         assert 1 == len(model.requests)
@@ -441,13 +427,13 @@ def test_rec27_cancelled_during_a_stream_the_request_is_aborted_within_a_second(
     assert 0 == ended.recovery.used
 
 
-def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: Stage) -> None:
+def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(stage: Stage) -> None:
     late = {"fault": {"kind": "status", "status": 429, "retry_after": 3600}}
     with playing(late, GOOD) as model:
-        run = house.enqueue(model)
-        until(lambda: waits(house.client.status(run)))
-        house.client.cancel(run)
-        ended = house.ended(run)
+        run = stage.enqueue(model)
+        until(lambda: waits(stage.client.status(run)))
+        stage.client.cancel(run)
+        ended = stage.ended(run)
 
         hold(model, ended)
         assert 1 == len(model.requests)
@@ -462,9 +448,9 @@ def test_rec27_cancelled_during_a_retry_wait_nothing_more_is_sent(house: Stage) 
     ],
     ids=["stream", "wait"],
 )
-def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: Stage) -> None:
+def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, stage: Stage) -> None:
     async def call(model: ScriptedModel) -> float:
-        asked = asyncio.create_task(mulligan.ainvoke("Count.", **house.call_options(model, {})))
+        asked = asyncio.create_task(mulligan.ainvoke("Count.", **stage.call_options(model, {})))
         while not model.requests or (model.requests[0].outcome is None and "fault" in turn):
             await asyncio.sleep(0.01)
         began_s = time.monotonic()
@@ -483,20 +469,20 @@ def test_rec27_rec29_a_cancelled_ainvoke_sends_nothing_more(turn: Any, house: St
 
 
 def test_rec8_a_resumed_run_goes_on_with_a_fresh_allowance_and_its_tools_completed(
-    house: Stage,
+    stage: Stage,
 ) -> None:
-    house.forget()
+    stage.forget()
     with playing(LOOK, EMPTY, EMPTY, EMPTY, GOOD) as model:
-        run = house.enqueue(model, tools=[1], recovery_limit=1)
-        paused = house.ended(run)
+        run = stage.enqueue(model, tools=[1], recovery_limit=1)
+        paused = stage.ended(run)
         assert ("paused", "exhausted") == (paused.status, paused.reason)
         assert "empty_turn" in paused.code
         assert "exhausted" in why(paused.state)
 
-        house.client.resume(run)
+        stage.client.resume(run)
         until(lambda: len(model.requests) == 5)
-        until(lambda: house.client.status(run).status == "completed")
-        ended = house.ended(run)
+        until(lambda: stage.client.status(run).status == "completed")
+        ended = stage.ended(run)
 
         hold(model, ended)
     assert (2, 1, 1) == (
@@ -504,10 +490,10 @@ def test_rec8_a_resumed_run_goes_on_with_a_fresh_allowance_and_its_tools_complet
         ended.recovery.resumed_from,
         ended.recovery.used,
     )
-    assert ["tea"] == house.looked
+    assert ["tea"] == stage.looked
 
 
-def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: Stage) -> None:
+def test_rec6_a_called_agent_recovers_by_its_own_allowance(stage: Stage) -> None:
     call = {"tool_calls": [{"name": "call_subagent", "arguments": {"subagent": "c", "input": 1}}]}
     own = {"match": {"invocation": "agent"}}
     called = {"match": {"invocation": "agent.1.1"}}
@@ -522,7 +508,7 @@ def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: Stage) -> None
         flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY)
         flow.subagent("c", prompt="Check.", output=SCHEMA, recovery_limit=1)
         flow.agent("agent", prompt="Count.", output=SCHEMA, subagents=["c"], recovery_limit=0)
-        ended = house.ended(house.client.enqueue(flow))
+        ended = stage.ended(stage.client.enqueue(flow))
 
         asked = [fact.request_id for fact in ended.of(facts.ModelRequested)]
         assert asked == [one.headers["x-mulligan-request"] for one in model.requests]
@@ -535,7 +521,7 @@ def test_rec6_a_called_agent_recovers_by_its_own_allowance(house: Stage) -> None
     )
 
 
-def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(house: Stage) -> None:
+def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(stage: Stage) -> None:
     turns = [
         {**turn, "match": {"node": node}}
         for node in ("left", "right")
@@ -545,7 +531,7 @@ def test_rec4_nodes_side_by_side_wait_and_recover_each_in_its_own_task(house: St
         flow = Workflow("flow", model="scripted/m", api_base=model.url, retry=RETRY)
         for node in ("left", "right"):
             flow.agent(node, prompt="Count.", output=SCHEMA)
-        ended = house.ended(house.client.enqueue(flow))
+        ended = stage.ended(stage.client.enqueue(flow))
 
         asked = {fact.request_id for fact in ended.of(facts.ModelRequested)}
         assert asked == {one.headers["x-mulligan-request"] for one in model.requests}
@@ -587,11 +573,11 @@ def test_rec23_rec33_a_worker_that_is_killed_costs_no_allowance_and_repeats_no_t
     assert ["tea"] == (tmp_path / "calls").read_text().split()
 
 
-def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: Stage) -> None:
+def test_rec18_a_silent_stream_is_a_failure_of_the_transport(stage: Stage) -> None:
     stalled = {**GOOD, "fault": {"kind": "stall", "at_byte": 200}}
     provider = ModelRouter(lambda name: None, deadlines=Deadlines(idle_ms=200))
     with playing(stalled, GOOD) as model:
-        options = house.call_options(model, {"provider": provider})
+        options = stage.call_options(model, {"provider": provider})
         done = mulligan.invoke("Count.", **options)
 
         assert {"n": 3} == done.output
@@ -601,9 +587,9 @@ def test_rec18_a_silent_stream_is_a_failure_of_the_transport(house: Stage) -> No
     provider.close()
 
 
-def test_rec29_calls_side_by_side_have_each_its_own_allowance(house: Stage) -> None:
+def test_rec29_calls_side_by_side_have_each_its_own_allowance(stage: Stage) -> None:
     async def both(model: ScriptedModel) -> list[Any]:
-        calls = [mulligan.ainvoke("Count.", **house.call_options(model, {})) for _ in range(3)]
+        calls = [mulligan.ainvoke("Count.", **stage.call_options(model, {})) for _ in range(3)]
         return await asyncio.gather(*calls)
 
     turns = [{**EMPTY, "match": {"attempt": 1}, "times": 3}, {**GOOD, "times": 3}]

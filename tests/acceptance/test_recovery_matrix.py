@@ -6,15 +6,13 @@ REC-29), through every public entry point, over real HTTP; and the page that tel
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mulligan.testing.recovery_cells import KINDS, PLACES, Place
 from mulligan.testing.recovery_matrix import BEGIN, END, line, play
-from mulligan.testing.server import ValkeyServer
-from mulligan.testing.stage import Stage, staged
+from mulligan.testing.stage import Stage
 
 pytestmark = pytest.mark.server
 
@@ -76,14 +74,6 @@ EXPECTED: dict[str, tuple[Expected, str]] = {
     "deadline": (FAILED, "deadline_exceeded"),
     "cancellation": (CANCELLED, ""),
 }
-
-
-@pytest.fixture(scope="module")
-def stage(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with server.client() as client:
-        client.flushall()
-    with staged(server.url, tmp_path_factory.mktemp("matrix"), threads=12) as stage:
-        yield stage
 
 
 def on_the_page(kind: str) -> dict[str, str]:
