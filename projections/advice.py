@@ -88,7 +88,10 @@ def _of_pause(state: RunState, reason: PauseReason) -> tuple[str, ...]:
             return (f"once the reason is seen to, `mulligan redrive {state.run}` wakes it",)
         case "reconciliation_required":
             return _unsettled(state)
-        case "awaiting_input" | "awaiting_approval" | "awaiting_decision":
+        case "awaiting_decision":
+            decide = f"`mulligan decide {state.run} accept|abort|take-over`"
+            return (f"look at the drafts (`mulligan repair-log {state.run}`), then {decide}",)
+        case "awaiting_input" | "awaiting_approval":
             return ("it waits for a person; `mulligan --help` lists the commands that answer",)
         case _:
             assert_never(reason)
