@@ -294,9 +294,9 @@ def test_rec18_a_timeout_of_the_node_ends_it_with_its_own_reason(
 ) -> None:
     with playing({**GOOD, "delay_ms": 20_000}) as model:
         began_s = time.monotonic()
-        ended = entry(model, timeout="300ms")
+        ended = entry(model, timeout="3s")
 
-        assert time.monotonic() - began_s < 10
+        assert time.monotonic() - began_s < 15
         hold(model, ended)
     assert ("failed", "deadline_exceeded") == (ended.status, ended.code)
     assert [] == ended.reasons
