@@ -91,8 +91,10 @@ def _of_pause(state: RunState, reason: PauseReason) -> tuple[str, ...]:
         case "awaiting_decision":
             decide = f"`mulligan decide {state.run} accept|abort|take-over`"
             return (f"look at the drafts (`mulligan repair-log {state.run}`), then {decide}",)
-        case "awaiting_input" | "awaiting_approval":
-            return ("it waits for a person; `mulligan --help` lists the commands that answer",)
+        case "awaiting_input":
+            return (f"`mulligan answer {state.run}` answers what is asked",)
+        case "awaiting_approval":
+            return (f"`mulligan approve|deny {state.run} CALL` decides about each call",)
         case _:
             assert_never(reason)
 
