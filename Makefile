@@ -38,7 +38,7 @@ $(MODEL_VENV)/.ready: bench/local-model.lock
 	  --require-hashes --requirement bench/local-model.lock
 	@touch $@
 
-local-model: $(VENV)/.ready $(MODEL_VENV)/.ready ## A real, weak model's 100 tasks (TASKS=10: ten): minutes, not part of the tests
+local-model: $(VENV)/.ready $(MODEL_VENV)/.ready ## A real, weak model at 100 tasks: minutes, not part of the tests
 	$(BIN)/python bench/local_model.py --tasks $(TASKS)
 
 check: $(VENV)/.ready ## Lint, types and layers only

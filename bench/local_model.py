@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -46,7 +47,7 @@ ENVIRONMENT = HERE.parent / ".venv-local-model"
 MODEL = "hosted_vllm/smollm2"
 OUTPUT_TOKENS = 96
 AT_ONCE = 2
-"""Runs under way; the model answers one request at a time, and the next is there when it is done."""
+"""Runs under way: the model answers one request at a time, and the next waits for it."""
 HANG_S = 600.0
 """Three attempts of 96 tokens, behind those of another run, at a twentieth of the usual speed."""
 
@@ -125,6 +126,8 @@ def play(client: Client, relay: Relay, task: Task, mode: str) -> Ending:
 
 
 def _end(state: RunState) -> str:
+    if state.failure is not None:
+        return f"failed: {state.failure.kind}"
     return f"paused: {state.reason}" if state.status == "paused" else state.status
 
 
@@ -239,6 +242,8 @@ def main() -> None:
     given = parser.parse_args()
     if not given.python.exists():
         sys.exit(f"{given.python} is not there; `make local-model` makes it")
+    # As Ctrl-C: what was started here ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if given.what == "serve":
         return serve(given.python, given.port)
     sys.exit(0 if run(given.python, given.tasks, given.mode, given.keep) else 1)

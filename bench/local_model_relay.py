@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -66,6 +67,15 @@ def _said(delta: dict[str, Any]) -> Iterator[str]:
         yield call.get("function", {}).get("arguments") or ""
 
 
+def _passed_on(headers: Message) -> dict[str, str]:
+    """What a request was sent for, and what its body is; the rest is of the connection."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.lower() == "content-type" or name.lower().startswith("x-mulligan-")
+    }
+
+
 class Relay:
     """A server on the loopback in front of `upstream` (`http://HOST:PORT/v1`), in a context."""
 
@@ -107,7 +117,7 @@ def _handler(upstream: str, kept: list[Exchange]) -> type[BaseHTTPRequestHandler
             exchange = Exchange(self.headers.get("x-mulligan-node", ""))
             kept.append(exchange)
             asked = urllib.request.Request(
-                upstream + self.path.removeprefix("/v1"), body, {"content-type": "application/json"}
+                upstream + self.path.removeprefix("/v1"), body, _passed_on(self.headers)
             )
             try:
                 self._pass_on(urllib.request.urlopen(asked, timeout=SILENCE_S), exchange)
