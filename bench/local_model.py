@@ -81,7 +81,7 @@ def model(python: Path, port: int = 0) -> Iterator[str]:
         try:
             address = process.stdout.readline().strip()
             if not address:
-                sys.exit("the model did not start; `make local-model` sets its environment up")
+                sys.exit("no task was given: the model did not start")
             yield address
         finally:
             with suppress(BrokenPipeError):

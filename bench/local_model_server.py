@@ -49,7 +49,10 @@ def main() -> None:
     port, threads = (int(word) for word in sys.argv[1:3])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it decides, and closes its input
-    server = xllamacpp.Server(parameters(port, threads))
+    try:
+        server = xllamacpp.Server(parameters(port, threads))
+    except RuntimeError as error:
+        sys.exit(f"the model's server can't start at port {port} (is the port taken?): {error}")
     print(f"{server.listening_address}/v1", flush=True)
     sys.stdin.read()
 
