@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
-import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
-from signal import SIGKILL
+from pathlib import Path
 from typing import Any
 
+from load_kills import death, killed
 from load_scale import due, stored, tail
 from load_world import HERE, Load, load, say
 
@@ -31,9 +28,15 @@ from mulligan.events.store import Append, Appended
 
 PARTS = 8
 PROCESSES = 4
-KILLS = 8
 HOT_NODES = 500
 HOPS = 200
+HOP_BOUNDS_MS = (3, 25)
+"""In the median and at the 99th percentile."""
+
+IDLE_THREADS = 32
+IDLE_SETTLE_S, IDLE_S = 3.0, 30.0
+IDLE_BOUND = 0.005
+HOT_RATIO = 1.5
 
 
 def many(size: int) -> bool:
@@ -53,69 +56,6 @@ def many(size: int) -> bool:
             "many", wrong, runs=size, nodes=nodes, calls=calls.total(),
             asked_s=round(asked_s, 1), took_s=round(took_s, 1), nodes_per_s=round(nodes / took_s),
         )  # fmt: skip
-
-
-def killed(size: int) -> bool:
-    """
-    The same while workers, the projector and the server are killed: all end, and no result is
-    forgotten.
-    """
-    with load() as world, world.workers(processes=PROCESSES) as workers:
-        workers.until_working(PROCESSES)
-        killer = Killer(world, workers)
-        world.ask(world.flow, size, PARTS)
-        took_s = world.until_all_ended(killer.kill)
-        killer.end()
-        calls, nodes = world.calls(), size * (PARTS + 2)
-        wrong = world.wrong()
-        if len(calls) != nodes:
-            wrong.append(f"{nodes - len(calls)} functions never ran")
-        return say(
-            "killed", wrong, runs=size, kills=dict(killer.kills), took_s=round(took_s, 1),
-            called_again=calls.total() - nodes,
-        )  # fmt: skip
-
-
-class Killer:
-    """Kills a worker, the projector or the server now and then; what it killed comes back."""
-
-    def __init__(self, world: Load, workers: Any) -> None:
-        self.kills = Counter[str]()
-        self._world = world
-        self._workers = workers
-        self._dice = random.Random(1)
-        self._next_s = time.monotonic()
-        self._projector = self._start_projector()
-
-    def kill(self) -> None:
-        """One more kill, if it is time for one."""
-        if self.kills.total() >= KILLS or time.monotonic() < self._next_s:
-            return
-        self._next_s = time.monotonic() + self._dice.uniform(0.5, 2)
-        match self.kills.total() % 4:
-            case 3:
-                self._world.server.restart()
-                self.kills["server"] += 1
-            case 1:
-                self.end()
-                self._projector = self._start_projector()
-                self.kills["projector"] += 1
-            case _ if self._workers.alive:
-                with suppress(ProcessLookupError):
-                    os.kill(self._dice.choice(self._workers.alive), SIGKILL)
-                    self.kills["workers"] += 1
-
-    def end(self) -> None:
-        """The projector's end, too, is a kill."""
-        self._projector.kill()
-        self._projector.wait()
-
-    def _start_projector(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "mulligan.cli", "projector"],
-            env={**os.environ, "MULLIGAN_REDIS_URL": self._world.server.url},
-            stderr=subprocess.DEVNULL,
-        )
 
 
 class Counted:
@@ -144,6 +84,8 @@ def hot() -> bool:
     hot_s, counted = _worked(lambda world: world.ask(world.flow, 1, HOT_NODES))
     share = counted.refused / counted.appends
     wrong = [] if share < 0.05 else ["more than 5 % of the appends were tried again"]
+    if hot_s > HOT_RATIO * spread_s:
+        wrong.append("one hot run took too long beside many")
     return say(
         "hot", wrong, nodes=HOT_NODES, appends=counted.appends, tried_again=f"{share:.2%}",
         hot_s=round(hot_s, 1), spread_s=round(spread_s, 1), ratio=round(hot_s / spread_s, 2),
@@ -174,30 +116,38 @@ def hop() -> bool:
             times = {type(event.data): event.time_ms for event in world.client.events(run)}
             waits.append(times[facts.RunStarted] - times[facts.RunRequested])
     waits.sort()
-    return say("hop", [], runs=HOPS, p50_ms=waits[HOPS // 2], p99_ms=waits[HOPS * 99 // 100])
+    p50_ms, p99_ms = waits[HOPS // 2], waits[HOPS * 99 // 100]
+    wrong = [] if (p50_ms, p99_ms) <= HOP_BOUNDS_MS and p99_ms <= HOP_BOUNDS_MS[1] else ["too late"]
+    return say("hop", wrong, runs=HOPS, p50_ms=p50_ms, p99_ms=p99_ms)
 
 
-def death() -> bool:
-    """From the start of what kills a worker (`kill -9`) to its next start, beyond the lease."""
-    lease_ms, beyond = 3_000, []
-    for _ in range(3):
-        with (
-            load() as world,
-            world.workers(processes=1, lease_ms=lease_ms, crash_at="function.before:kill"),
-        ):
-            (run,) = world.ask(world.one, 1, 1)
-            world.client.wait(run, timeout_s=60)
-            starts = [
-                event.time_ms
-                for event in world.client.events(run)
-                if isinstance(event.data, facts.NodeStarted)
-            ]
-            beyond.append(starts[-1] - starts[0] - lease_ms)
-    wrong = [] if max(beyond) <= 1_000 else ["too late"]
-    return say("death", wrong, lease_ms=lease_ms, start_to_restart_minus_lease_ms=beyond)
+def idle() -> bool:
+    """What a worker process of 32 threads takes of a core while there is nothing to do."""
+    with load() as world, world.workers(processes=1, threads=IDLE_THREADS) as workers:
+        workers.until_working()
+        (run,) = world.ask(world.one, 1, 1)
+        world.client.wait(run, timeout_s=30)
+        time.sleep(IDLE_SETTLE_S)
+        (pid,) = workers.alive
+        with world.server.client() as client:
+            commands = -client.info("stats")["total_commands_processed"]
+            before_s = _core_s(pid)
+            time.sleep(IDLE_S)
+            share = (_core_s(pid) - before_s) / IDLE_S
+            commands += client.info("stats")["total_commands_processed"]
+    wrong = [] if share <= IDLE_BOUND else ["an idle worker costs too much"]
+    return say(
+        "idle", wrong, of_a_core=f"{share:.2%}", commands_per_s=round(commands / IDLE_S),
+    )  # fmt: skip
 
 
-SIZES: dict[Callable[..., bool], int] = {many: 1_000, killed: 250, stored: 100_000, due: 100_000}
+def _core_s(pid: int) -> float:
+    """Processor seconds of a process so far, user and system."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+SIZES: dict[Callable[..., bool], int] = {many: 1_000, killed: 1_000, stored: 100_000, due: 100_000}
 """How many runs a part has unless `--size` says otherwise; the others have a size of their own."""
 
 PARTS_BY_NAME: dict[str, Callable[..., bool]] = {
@@ -205,6 +155,7 @@ PARTS_BY_NAME: dict[str, Callable[..., bool]] = {
     "killed": killed,
     "hot": hot,
     "hop": hop,
+    "idle": idle,
     "death": death,
     "tail": tail,
     "stored": stored,

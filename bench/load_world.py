@@ -34,6 +34,9 @@ nodes:
   - {id: part, kind: function, call: "load_steps:part", needs: [split], for_each: split.items}
   - {id: join, kind: function, call: "load_steps:join", needs: [part]}
 """
+WRITING = f"""{FLOW}
+  - {{id: publish, kind: function, call: "load_steps:publish", effect: write, needs: [join]}}
+"""
 ONE = """
 name: one
 nodes:
@@ -51,7 +54,9 @@ class Load:
         os.environ["LOAD_CALLS"] = str(self.calls_in)
         self.settings = Settings(redis_url=server.url)
         self.client = Client(self.settings)
-        self.flow, self.one = (self._plan(folder, text) for text in (FLOW, ONE))
+        self.flow, self.one, self.writing = (
+            self._plan(folder, text) for text in (FLOW, ONE, WRITING)
+        )
 
     def _plan(self, folder: Path, text: str) -> Plan:
         (folder / "flow.yaml").write_text(text)
@@ -66,18 +71,17 @@ class Load:
     def workers(self, **more: Any) -> WorkerProcess:
         return WorkerProcess(
             self.server.url,
-            threads=8,
             folder=HERE,
             environment={
                 "LOAD_CALLS": str(self.calls_in),
                 "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
                 "MULLIGAN_LOG_LEVEL": "info",
             },
-            **more,
+            **{"threads": 8, **more},
         )
 
     def until_all_ended(self, meanwhile: Callable[[], None] = lambda: None) -> float:
-        """The seconds that took."""
+        """The seconds until all have ended, or wait for a person."""
         began_s = time.monotonic()
         while self._going():
             if time.monotonic() - began_s > BOUND_S:
@@ -88,13 +92,31 @@ class Load:
 
     def _going(self) -> bool:
         try:
-            return any(row.phase != "closed" for _, row in self.client.store.runs())
+            return any(not self._waits(run) for run in self._open())
         except StoreUnavailable:
             return True
 
+    def _open(self) -> list[str]:
+        return [run for run, row in self.client.store.runs() if row.phase != "closed"]
+
+    def _waits(self, run: str) -> bool:
+        return self.client.status(run).reason == "reconciliation_required"
+
+    def waiting(self) -> list[str]:
+        """The runs that wait for a person to say what became of a write."""
+        return [run for run in self._open() if self._waits(run)]
+
     def calls(self) -> Counter[str]:
-        lines = (file.read_text().splitlines() for file in self.calls_in.iterdir())
-        return Counter(line for part in lines for line in part)
+        """How often each function was called, by its node's key."""
+        return Counter(key for key, _ in self._called())
+
+    def last_calls_ms(self) -> dict[str, int]:
+        """When each was called last, by this machine's clock."""
+        return {key: ms for key, ms in sorted(self._called(), key=lambda call: call[1])}
+
+    def _called(self) -> list[tuple[str, int]]:
+        lines = [line for file in self.calls_in.iterdir() for line in file.read_text().splitlines()]
+        return [(key, int(ms)) for key, _, ms in (line.rpartition(" ") for line in lines)]
 
     def wrong(self) -> list[str]:
         """What the histories and the rebuilt rows show that should not be."""
@@ -112,10 +134,10 @@ class Load:
 
 
 @contextmanager
-def load() -> Iterator[Load]:
+def load(*, appendfsync: str = "everysec") -> Iterator[Load]:
     """A fresh one."""
     with (
-        ValkeyServer(appendonly="yes", appendfsync="everysec") as server,
+        ValkeyServer(appendonly="yes", appendfsync=appendfsync) as server,
         tempfile.TemporaryDirectory() as folder,
     ):
         made = Load(server, Path(folder))
