@@ -28,6 +28,7 @@ from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.reconciler import Reconciler
 from mulligan.actors.roster import Roster
 from mulligan.actors.rounds import Rounds
+from mulligan.actors.work_queue import WorkQueue
 from mulligan.errors import MulliganError
 from mulligan.events.store import EventStore
 from mulligan.logs import configure_logs
@@ -40,7 +41,10 @@ DRAIN_S = 20.0
 """How long what runs may go on after SIGTERM, before it is told to stop."""
 
 IDLE_WAKE_MS = 1_000
-"""How soon an idle thread notices that the worker ends."""
+"""
+How long Dramatiq's idle threads wait at a time. The end of a worker wakes them; only with a broker
+of another make its reader may take so long to notice.
+"""
 
 HOPELESS = {2: 162, 5: 165}
 """
@@ -103,6 +107,7 @@ def working(
         worker_timeout=IDLE_WAKE_MS,
         worker_threads=threads,
     )
+    worker.work_queue = WorkQueue()
     reconciler = Reconciler(runtime.store, runtime.send, lambda: queue_length(runtime.broker))
     rounds = Rounds(runtime.store, runtime.roster)
     runtime.leases.start()
@@ -125,12 +130,23 @@ def _drain(
     stopper = threading.Timer(drain_s, runtime.leases.stop_work)
     stopper.daemon = True
     stopper.start()
+    _wake_idle_threads(worker)
     worker.stop(timeout=int((drain_s + grace_s) * 1_000))
     stopper.cancel()
     left = runtime.leases.held()
     if left:
         _log.warning("given_back_unfinished", tasks=len(left))
     runtime.leases.give_back_all()
+
+
+def _wake_idle_threads(worker: dramatiq.Worker) -> None:
+    """Those that wait for work end now; without that, within their timeout."""
+    while not all(thread.running for thread in worker.workers):
+        time.sleep(0.001)  # one that is told to stop before it has begun would never stop
+    for thread in worker.workers:
+        thread.stop()
+    assert isinstance(worker.work_queue, WorkQueue)
+    worker.work_queue.close()
 
 
 def main() -> None:

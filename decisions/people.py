@@ -4,6 +4,7 @@ What people may do to a run, as appends: request, cancel, resume, answer, approv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from mulligan.decisions import answers
@@ -32,8 +33,11 @@ from mulligan.projections.allowance import RESUMABLE
 from mulligan.projections.calls import NO_EFFECT, is_lost_function
 from mulligan.projections.open_requests import open_requests
 from mulligan.projections.run import evolve
-from mulligan.projections.state import RunState
+from mulligan.projections.state import Node, RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
+
+REDRIVEN = 400
+"""Nodes that one append redrives, well below what the store takes."""
 
 
 def request(
@@ -105,21 +109,36 @@ def resume(state: RunState, op: str, node: str | None = None) -> Append:
     return _append(state, op, ByVersion(state.version), (RunResumed(target=node),))
 
 
-def redrive(state: RunState, op: str) -> Append:
+def parked_in(state: RunState) -> list[str]:
     """
-    Wake what is parked in a run, and nothing else.
+    The nodes of a run that are parked; none, if the run is so as a whole.
 
     Raises:
         InvalidInput: nothing is parked there.
     """
-    parked = [
-        one.id for one in state.nodes.values() if (one.status, one.reason) == ("paused", "parked")
-    ]
-    whole = (state.status, state.reason) == ("paused", "parked")
-    if not parked and not whole:
+    parked = [one.id for one in state.nodes.values() if _is_parked(one)]
+    if not parked and (state.status, state.reason) != ("paused", "parked"):
         raise InvalidInput(f"run {state.run!r} is {state.status}: nothing is parked there")
-    facts = tuple(RunResumed(target=node) for node in parked) or (RunResumed(),)
-    return _append(state, op, ByVersion(state.version), facts)
+    return parked
+
+
+def redrive(state: RunState, op: str, nodes: Sequence[str] | None = None) -> Append | None:
+    """
+    Wake those of `nodes` that are still parked (by default the first `REDRIVEN` that are), or a run
+    that is so as a whole, and nothing else. None: they have gone on.
+
+    Raises:
+        InvalidInput: no nodes are named, and nothing is parked there.
+    """
+    nodes = nodes if nodes is not None else parked_in(state)[:REDRIVEN]
+    facts = tuple(RunResumed(target=node) for node in nodes if _is_parked(state.nodes[node]))
+    if not nodes and (state.status, state.reason) == ("paused", "parked"):
+        facts = (RunResumed(),)
+    return _append(state, op, ByVersion(state.version), facts) if facts else None
+
+
+def _is_parked(node: Node) -> bool:
+    return (node.status, node.reason) == ("paused", "parked")
 
 
 def reconcile(

@@ -86,18 +86,14 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
             yield _wake(run)
         case facts.RunResumed():
             yield _wake(run)
-            for invocation in state.invocations.values():
-                if invocation.status == "active":
-                    yield _wake(state.worker_of(invocation.id))
-            for node in state.nodes.values():
-                if node.status == "running" and node.fan_out is None:
-                    yield _wake(state.worker_of(node.id))
+            yield from _wake_resumed(state, fact.target)
         case (
             facts.EffectReconciled()
             | facts.ToolApproved()
             | facts.ToolDenied()
             | facts.ToolSucceeded()
             | facts.ToolFailed()
+            | facts.ToolOutcomeUnknown()
         ):
             yield _wake(state.worker_of(invocation_of_call(fact.call_id)))
             yield _wake(run)
@@ -108,6 +104,19 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
             yield _wake(state.worker_of(event.node or ""))
         case _:
             return
+
+
+def _wake_resumed(state: RunState, target: str | None) -> Iterable[Move]:
+    """Whoever may go on in the node that a resume is meant for, or in any."""
+    whole = target is None
+    agents = state.invocations.values() if whole else state.agents_of(target or "")
+    for invocation in agents:
+        if invocation.status == "active":
+            yield _wake(state.worker_of(invocation.id))
+    for node_id in state.nodes if whole else (target or "",):
+        node = state.nodes.get(node_id)
+        if node is not None and node.status == "running" and node.fan_out is None:
+            yield _wake(state.worker_of(node.id))
 
 
 def _wake(task: str) -> Move:

@@ -78,11 +78,11 @@ def _plan(state: RunState) -> tuple[NodePlan, ...]:
 def _start(state: RunState, context: Context) -> tuple[NewEvent, ...]:
     """What becomes of the nodes that can be decided on now, in one batch."""
     events: list[NewEvent] = []
-    for plan in _plan(state):
-        node = state.nodes[plan.id]
+    for node_id in sorted(state.movable, key=state.movable.__getitem__):
+        node = state.nodes[node_id]
         if node.status == "pending":
-            events += _decide_pending(state, plan, context)
-        elif node.fan_out is not None and node.status == "running":
+            events += _decide_pending(state, state.plan_of(node_id), context)
+        else:
             events += _fan_out(state, node, context)
         if len(events) >= BATCH:
             return tuple(events)
@@ -90,10 +90,7 @@ def _start(state: RunState, context: Context) -> tuple[NewEvent, ...]:
 
 
 def _decide_pending(state: RunState, plan: NodePlan, context: Context) -> list[NewEvent]:
-    needs = [state.nodes[need].status for need in plan.needs]
-    if any(status not in ENDED_NODE for status in needs):
-        return []
-    if needs and all(status == "skipped" for status in needs):
+    if plan.needs and all(state.nodes[need].status == "skipped" for need in plan.needs):
         return [NewEvent(NodeSkipped(because="needs"), node=plan.id)]
     try:
         if not scope.holds(state, plan.id, context.value_of):
@@ -126,7 +123,8 @@ def _fan_out(state: RunState, node: Node, context: Context) -> list[NewEvent]:
 def _carry_alone(state: RunState, events: list[NewEvent]) -> tuple[NewEvent, ...]:
     """A node that is ready all alone is carried by the run's own task, in place."""
     ready = [i for i, event in enumerate(events) if _is_work(event)]
-    if len(ready) == 1 and state.active == 0 and not _others_wait(state):
+    # A paused node may be woken while the carried one runs, and would need the run's task.
+    if len(ready) == 1 and state.active == 0 and not state.paused:
         at = ready[0]
         fact = events[at].data
         assert isinstance(fact, NodeReady)
@@ -137,11 +135,6 @@ def _carry_alone(state: RunState, events: list[NewEvent]) -> tuple[NewEvent, ...
 
 def _is_work(event: NewEvent) -> bool:
     return isinstance(event.data, NodeReady) and event.data.fan_out is None
-
-
-def _others_wait(state: RunState) -> bool:
-    """A paused node may be woken while the carried one runs, and would need the run's task."""
-    return any(node.status == "paused" for node in state.nodes.values())
 
 
 # --- Ending and waiting --------------------------------------------------------------------------

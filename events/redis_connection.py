@@ -158,7 +158,7 @@ def _as_ours(place: str, error: RedisError) -> MulliganError | None:
         case OutOfMemoryError():
             return StoreFull(
                 f"the server at {place} is out of memory (maxmemory); nothing was written: "
-                "raise maxmemory, or archive ended runs"
+                "raise maxmemory, or move the log to a larger server"
             )
         case AuthenticationError() | NoPermissionError():
             return StoreUnfit(f"the server at {place} refuses our user or password: {error}")

@@ -110,7 +110,7 @@ class Room:
             raise StoreFull(
                 f"the server at {self._place} uses {self._used_share:.0%} of its maxmemory; "
                 "above 90 % no run or request is begun, so that what is under way can end: "
-                "raise maxmemory, or archive ended runs"
+                "raise maxmemory, or move the log to a larger server"
             )
 
     def _look(self) -> float:

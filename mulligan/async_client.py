@@ -25,9 +25,9 @@ from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
 from mulligan.projections.open_requests import OpenRequest
-from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
+from mulligan.watch import Watch
 
 T = TypeVar("T")
 
@@ -114,16 +114,15 @@ class AsyncClient:
 
     async def wait(self, run: str, *, timeout_s: float | None = None) -> RunState:
         """See `Client.wait`."""
-        state = RunState(run=run)
+        watch = await self._call(partial(Watch, self._client.store, run))
         try:
             async with asyncio.timeout(timeout_s):
-                async for event in self.events(run, follow=True):
-                    evolve(state, event)
-                    if state.ended or state.status == "paused":
-                        return state
+                while not watch.over:
+                    await self._in(self._waiting, watch.look)
         except TimeoutError:
-            raise WaitTimedOut(f"run {run!r} is still {state.status} after {timeout_s} s") from None
-        return state
+            status = watch.state.status
+            raise WaitTimedOut(f"run {run!r} is still {status} after {timeout_s} s") from None
+        return watch.state
 
     async def result(self, run: str, *, timeout_s: float | None = None) -> Any:
         """See `Client.result`."""

@@ -27,19 +27,17 @@ from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
-from mulligan.projections.run import evolve, fold
+from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import AgentPlan, Plan
 from mulligan.settings import Settings, load_settings
+from mulligan.watch import WAIT_MS, Watch
 
 if TYPE_CHECKING:
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
     from mulligan.schemas.load import Defines
     from mulligan.schemas.workflow import WorkflowDefinition
-
-WAIT_MS = 1_000
-"""How long one read waits for the next event; then it is asked again."""
 
 Outcome = Literal["succeeded", "failed", "retry"]
 Decision = Literal["accept", "abort", "take_over"]
@@ -210,27 +208,16 @@ class Client:
             RunUnknown: there is no such run.
             WaitTimedOut: it still goes on after `timeout_s`.
         """
-        if self.store.row(run) is None:
-            raise RunUnknown(run)
+        watch = Watch(self.store, run)
         deadline_s = time.monotonic() + timeout_s if timeout_s is not None else None
-        state = RunState(run=run)
-        while not (state.ended or state.status == "paused"):
+        while not watch.over:
             if deadline_s is not None and time.monotonic() > deadline_s:
-                raise WaitTimedOut(f"run {run!r} is still {state.status} after {timeout_s:g} s")
-            events = self.store.follow(run, state.version, WAIT_MS)
-            for event in events:
-                evolve(state, event)
+                raise WaitTimedOut(
+                    f"run {run!r} is still {watch.state.status} after {timeout_s:g} s"
+                )
+            for event in watch.look():
                 seen(event)
-            if not events and not self._holds(run, state.version):
-                state = RunState(run=run)
-        return state
-
-    def _holds(self, run: str, version: int) -> bool:
-        """Whether the log still reaches that far: a server may have been set back, or emptied."""
-        row = self.store.row(run)
-        if row is None:
-            raise RunUnknown(run)
-        return row.version >= version
+        return watch.state
 
     def result(self, run: str, *, timeout_s: float | None = None) -> Any:
         """
@@ -275,7 +262,12 @@ class Client:
         Raises:
             InvalidInput: nothing is parked there.
         """
-        self._decide(run, lambda state: people.redrive(state, _op()))
+        parked = people.parked_in(self.status(run))
+        for first in range(0, max(len(parked), 1), people.REDRIVEN):
+            self._redrive(run, parked[first : first + people.REDRIVEN])
+
+    def _redrive(self, run: str, nodes: list[str]) -> None:
+        self._decide(run, lambda state: people.redrive(state, _op(), nodes))
 
     def reconcile(
         self, run: str, call_id: str, outcome: Outcome, *, by: str = "operator", result: Any = None
@@ -379,12 +371,13 @@ class Client:
         say(self.status(run))
         return True
 
-    def _decide(self, run: str, decide: Callable[[RunState], Append]) -> None:
-        """A decision on what was seen; seen again, if the run moved on in between."""
+    def _decide(self, run: str, decide: Callable[[RunState], Append | None]) -> None:
+        """A decision on what was seen, if there is one; seen again, if the run moved on."""
         while True:
             state = self.status(run)
+            append = decide(state)
             try:
-                return self._append(decide(state), state.priority)
+                return self._append(append, state.priority) if append is not None else None
             except VersionConflict:
                 continue
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
 from mulligan.events.ids import node_of_invocation, template_of
-from mulligan.projections import allowance
+from mulligan.projections import allowance, graph
 from mulligan.projections.state import ACTIVE_NODE, ENDED_NODE, Invocation, Node, RunState
 
 Change = Callable[[RunState, Envelope, Any], None]
@@ -47,12 +47,18 @@ def put_node(state: RunState, node: Node) -> None:
     state.nodes[node.id] = node
     if node.fan_out is None:
         state.active += (node.status in ACTIVE_NODE) - (was in ACTIVE_NODE)
+        state.paused += (node.status == "paused") - (was == "paused")
+    instance = state.is_instance(node.id)
+    if not instance:
+        graph.changed(state, node)
     if was not in ENDED_NODE and node.status in ENDED_NODE:
         if state.carried == node.id:
             state.carried = None
-        if state.is_instance(node.id):
+        if instance:
             template = state.nodes[template_of(node.id)]
-            state.nodes[template.id] = replace(template, done=template.done + 1)
+            put_node(state, replace(template, done=template.done + 1))
+        else:
+            graph.ended(state, node.id)
 
 
 def node_of(state: RunState, event: Envelope) -> Node:
@@ -81,17 +87,12 @@ def unpause(state: RunState, invocation: Invocation, now_ms: int) -> None:
     )
     node = state.nodes[node_of_invocation(invocation.id)]
     if node.status == "paused":
-        still = [
-            other.reason
-            for other in state.invocations.values()
-            if other.status == "paused" and node_of_invocation(other.id) == node.id
-        ]
+        still = [other.reason for other in state.agents_of(node.id) if other.status == "paused"]
         paused = replace(node, reason=still[0]) if still else None
         put_node(state, paused or replace(node, status="running", reason=None))
 
 
 def cancel_agents(state: RunState, node_id: str) -> None:
     """What a node's agents still do is of no use to anybody once the node has ended (REC-27)."""
-    for invocation in list(state.invocations.values()):
-        if node_of_invocation(invocation.id) == node_id:
-            settle(state, invocation.id, "cancelled")
+    for invocation in state.agents_of(node_id):
+        settle(state, invocation.id, "cancelled")

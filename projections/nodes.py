@@ -48,7 +48,7 @@ def _ready(state: RunState, event: Envelope, fact: facts.NodeReady) -> None:
         state.carried = node.id
     if fact.index is not None:
         template = state.nodes[template_of(node.id)]
-        state.nodes[template.id] = replace(template, readied=template.readied + 1)
+        put_node(state, replace(template, readied=template.readied + 1))
 
 
 @on(facts.NodeStarted)

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
-from mulligan.events.ids import node_of_invocation
-from mulligan.projections import allowance, calls, invocations, nodes, repairs
+from mulligan.projections import allowance, calls, graph, invocations, nodes, repairs
 from mulligan.projections.changes import Changes, goes_on, put_node, registering, unpause
-from mulligan.projections.state import Node, RunState
+from mulligan.projections.state import Invocation, Node, RunState
 from mulligan.schemas.plan import plan_from_dict
 
 CHANGES: Changes = {
@@ -59,7 +58,7 @@ def _requested(state: RunState, event: Envelope, fact: facts.RunRequested) -> No
     state.priority = fact.priority
     state.correlation = event.correlation
     state.requested_ms = event.time_ms
-    state.nodes = {node.id: Node(id=node.id) for node in plan.nodes}
+    graph.begin(state, plan)
 
 
 @on(facts.RunStarted)
@@ -77,16 +76,26 @@ def _paused(state: RunState, event: Envelope, fact: facts.RunPaused) -> None:
 @on(facts.RunResumed)
 def _resumed(state: RunState, event: Envelope, fact: facts.RunResumed) -> None:
     goes_on(state)
-    for invocation in list(state.invocations.values()):
-        if invocation.reason in allowance.RESUMABLE and (
-            fact.target in (None, node_of_invocation(invocation.id))
-        ):
+    for invocation in _agents(state, fact.target):
+        if invocation.reason in allowance.RESUMABLE:
             fresh = allowance.resume(invocation.recovery)
             resumed = replace(invocation, recovery=fresh, interrupted=0, resends=0)
             unpause(state, resumed, event.time_ms)
-    for node in list(state.nodes.values()):
-        if node.status == "paused" and node.reason == "parked" and fact.target in (None, node.id):
+    for node in _nodes(state, fact.target):
+        if node.status == "paused" and node.reason == "parked":
             put_node(state, replace(node, status="running", reason=None))
+
+
+def _agents(state: RunState, node: str | None) -> list[Invocation]:
+    """The invocations of one node, or all."""
+    return list(state.invocations.values()) if node is None else state.agents_of(node)
+
+
+def _nodes(state: RunState, node: str | None) -> list[Node]:
+    """One node, if there is one of that id, or all."""
+    if node is None:
+        return list(state.nodes.values())
+    return [state.nodes[node]] if node in state.nodes else []
 
 
 @on(facts.RunCancelRequested)

@@ -57,6 +57,7 @@ CallStatus = Literal[
     "unknown",
     "denied",
 ]
+InvocationStatus = Literal["active", "paused", "completed", "failed", "cancelled"]
 Phase = Literal["active", "retrying", "paused", "cancelled"]
 
 ENDED_RUN: frozenset[RunStatus] = frozenset({"cancelled", "completed", "failed"})
@@ -189,7 +190,7 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """of the next request, until it leaves"""
     turns: tuple[Turn, ...] = ()
     calls: dict[str, Call] = {}
-    status: Literal["active", "paused", "completed", "failed", "cancelled"] = "active"
+    status: InvocationStatus = "active"
     reason: PauseReason | None = None
 
     @property
@@ -315,6 +316,12 @@ class RunState(msgspec.Struct, kw_only=True):
     repairs: dict[str, Repair] = {}
     active: int = 0
     """nodes and instances that are ready, running or retrying"""
+    paused: int = 0
+    """nodes and instances that are"""
+    open_needs: dict[str, int] = {}
+    """of the plan's nodes that need others: how many of those have not ended"""
+    movable: dict[str, int] = {}
+    """the plan's nodes that the graph may decide on now, each with its place in the plan"""
     carried: str | None = None
     """the node that the run's own task is working"""
     output: Payload | None = None
@@ -331,6 +338,8 @@ class RunState(msgspec.Struct, kw_only=True):
         copy.nodes = dict(self.nodes)
         copy.invocations = dict(self.invocations)
         copy.repairs = dict(self.repairs)
+        copy.open_needs = dict(self.open_needs)
+        copy.movable = dict(self.movable)
         return copy
 
     @property
@@ -378,6 +387,17 @@ class RunState(msgspec.Struct, kw_only=True):
             return repair_task(self.run, node)
         return run_task(self.run) if self.nodes[node].carried else node_task(self.run, node)
 
+    def agents_of(self, node: str) -> list[Invocation]:
+        """The invocations that work for a node or instance: its own, and those called from it."""
+        found, left = [], [node]
+        while left:
+            invocation = self.invocations.get(left.pop())
+            if invocation is not None:
+                found.append(invocation)
+                called = (call.id for call in invocation.calls.values() if call.effect is None)
+                left += reversed(list(called))
+        return found
+
     def instances(self, template: str) -> list[Node]:
         """The instances of a `for_each` node that exist, in order."""
         count = self.nodes[template].readied
@@ -409,6 +429,7 @@ __all__ = [
     "Call",
     "CallMade",
     "Invocation",
+    "InvocationStatus",
     "LevelTried",
     "Node",
     "NodeStatus",

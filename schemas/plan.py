@@ -8,6 +8,7 @@ of functions and tools) is.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -147,7 +148,7 @@ class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):
     deadline_ms: int | None = None
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A compiled workflow. `nodes` come after all that they need; `digest` is SHA-256 in hex."""
 
     name: str
@@ -162,10 +163,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def node(self, node_id: str) -> NodePlan:
         """The node with this id. Raises KeyError if the plan has none."""
+        return self.nodes[self.position(node_id)]
+
+    def position(self, node_id: str) -> int:
+        """The node's place in `nodes`, from 0. Raises KeyError if the plan has none."""
+        return self._positions[node_id]
+
+    def needed_by(self, node_id: str) -> tuple[str, ...]:
+        """The nodes that need this one, in order."""
+        return self._needed_by.get(node_id, ())
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {node.id: position for position, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _needed_by(self) -> dict[str, tuple[str, ...]]:
+        needed_by: dict[str, list[str]] = {}
         for node in self.nodes:
-            if node.id == node_id:
-                return node
-        raise KeyError(node_id)
+            for need in dict.fromkeys(node.needs):
+                needed_by.setdefault(need, []).append(node.id)
+        return {need: tuple(nodes) for need, nodes in needed_by.items()}
 
 
 def plan_digest(plan: Plan) -> str:

@@ -155,7 +155,7 @@ def _memory(client: redis.Redis) -> Finding:
     share = used / limit
     detail = f"{_mib(used)} of {_mib(limit)} used ({share:.0%})"
     if share > 0.9:
-        return bad("memory", detail, "raise maxmemory, or archive ended runs")
+        return bad("memory", detail, "raise maxmemory, or move the log to a larger server")
     if share > 0.75:
         return note("memory", detail, "raise maxmemory before it passes 90 %")
     return good("memory", detail)

@@ -1,0 +1,93 @@
+"""A run that is watched from outside, and a log that turns out to be another."""
+
+from __future__ import annotations
+
+import pytest
+
+from mulligan.errors import RunUnknown
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import Fact, RunPaused, RunRequested, RunStarted
+from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.payload import Payload
+from mulligan.events.store import Append, AsNew, ByVersion
+from mulligan.schemas.plan import plan_to_dict
+from mulligan.testing.given import plan_of
+from mulligan.watch import Watch
+
+PAUSED = RunPaused(reason="operator", detail="")
+
+
+@pytest.fixture
+def log() -> MemoryEventStore:
+    plan = plan_of()
+    asked = RunRequested(
+        workflow="flow", workflow_version=1, digest="", plan=plan_to_dict(plan), input=Payload.of(1)
+    )
+    store = MemoryEventStore(lambda: 1_000)
+    store.append(Append(run="run", op="ask", writer=AsNew("digest"), events=(NewEvent(asked),)))
+    return store
+
+
+def add(log: MemoryEventStore, op: str, fact: Fact) -> None:
+    row = log.row("run")
+    assert row is not None
+    writer = ByVersion(row.version)
+    log.append(Append(run="run", op=op, writer=writer, events=(NewEvent(fact),)))
+
+
+def set_back(log: MemoryEventStore, version: int) -> None:
+    del log._runs["run"].events[version:]
+
+
+def test_a_watched_run_is_over_when_it_is_paused(log: MemoryEventStore) -> None:
+    watch = Watch(log, "run")
+    add(log, "start", RunStarted())
+    seen = [event.type for event in watch.look()]
+    assert not watch.over
+
+    add(log, "pause", PAUSED)
+    seen += [event.type for event in watch.look()]
+
+    assert ["RunRequested", "RunStarted", "RunPaused"] == seen
+    assert watch.over
+
+
+def test_two_histories_are_never_mixed(log: MemoryEventStore) -> None:
+    """The server is set back, and the run goes on beyond what was seen, another way."""
+    watch = Watch(log, "run")
+    add(log, "pause", PAUSED)
+    watch.look()
+    set_back(log, 1)
+    add(log, "start", RunStarted())
+    add(log, "park", RunPaused(reason="parked", detail=""))
+
+    assert [] == watch.look()
+    anew = [event.id for event in watch.look()]
+
+    assert ["ask.0", "start.0", "park.0"] == anew
+    assert ("parked", 3) == (watch.state.reason, watch.state.version)
+
+
+def test_a_run_that_is_set_back_while_nothing_comes_begins_anew(
+    log: MemoryEventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.watch.WAIT_MS", 1)
+    watch = Watch(log, "run")
+    add(log, "start", RunStarted())
+    watch.look()
+    set_back(log, 1)
+
+    watch.look()
+
+    assert (0, "queued") == (watch.state.version, watch.state.status)
+
+
+def test_a_run_that_is_gone_is_said_to_be(log: MemoryEventStore) -> None:
+    watch = Watch(log, "run")
+    watch.look()
+    del log._runs["run"]
+
+    with pytest.raises(RunUnknown):
+        watch.look()
+    with pytest.raises(RunUnknown):
+        Watch(log, "run")
