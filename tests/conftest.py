@@ -157,6 +157,7 @@ def accounts(request: pytest.FixtureRequest) -> Iterator[Accounts]:
         assert [] == accounts.settled()
 
 
+PARTITIONS = 4
 PROBE = Path(__file__).parent / "projects" / "probe"
 
 
@@ -165,13 +166,18 @@ class Probe:
     The workflow `projects/probe` on a real server, with its model; workers are the test's to start.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, **settings: Any) -> None:
         self.url = url
         self.record = folder / "record.txt"
         self.record.touch()
-        self.environment = {"PROBE_RECORD": str(self.record)}
+        self.environment = {
+            "PROBE_RECORD": str(self.record),
+            **{f"MULLIGAN_{name.upper()}": str(value) for name, value in settings.items()},
+        }
         self.model = ScriptedModel({"turns": self.script()}).start()
-        self.client = Client(Settings(redis_url=url, data_dir=folder, api_base=self.model.url))
+        self.client = Client(
+            Settings(redis_url=url, data_dir=folder, api_base=self.model.url, **settings)
+        )
         self._workers: list[WorkerProcess] = []
 
     def worker(self, crash_at: str = "", **options: Any) -> WorkerProcess:
@@ -284,5 +290,22 @@ def probe(server: ValkeyServer, tmp_path: Path) -> Iterator[Probe]:
     with server.client() as client:
         client.flushall()
     probe = Probe(server.url, tmp_path)
+    yield probe
+    probe.close()
+
+
+@pytest.fixture(params=["server", "redis_server", "cluster"])
+def probe_everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Probe]:
+    """As `probe`, on each kind of server; the queue of a cluster is on a server of its own."""
+    of_cluster = request.param == "cluster"
+    server = request.getfixturevalue("server" if of_cluster else request.param)
+    with server.client() as client:
+        client.flushall()
+    if of_cluster:
+        cluster = request.getfixturevalue("cluster")
+        cluster.flush()
+        probe = Probe(cluster.url, tmp_path, broker_url=server.url, partitions=PARTITIONS)
+    else:
+        probe = Probe(server.url, tmp_path)
     yield probe
     probe.close()

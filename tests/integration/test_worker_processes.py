@@ -16,12 +16,15 @@ from typing import Any
 import pytest
 import redis
 
+from mulligan.actors.assemble import assemble
 from mulligan.actors.broker import RedisListBroker, broker_url_beside
+from mulligan.actors.process import working
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import RunStarted
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, AsNew, Claimed, Move
 from mulligan.events.tasks import run_task
+from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
 
 pytestmark = pytest.mark.server
@@ -327,3 +330,17 @@ def test_a_second_signal_does_not_wait(workers: Workers) -> None:
 
     assert supervisor.wait(10) == 0
     assert not any(map(alive, workers.told("started")))
+
+
+def test_idle_threads_do_not_hold_up_the_end(
+    server: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.actors.process.IDLE_WAKE_MS", 60_000)
+    runtime = assemble(Settings(redis_url=server.url))
+    with working(runtime, threads=4):
+        until(lambda: runtime.broker.read_queues)  # type: ignore[attr-defined]
+        leaves_s = time.monotonic()
+    took_s = time.monotonic() - leaves_s
+    runtime.close()
+
+    assert took_s < 10, "they were not woken"

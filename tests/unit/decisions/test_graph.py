@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -26,7 +29,7 @@ from mulligan.events.facts import (
 from mulligan.events.payload import Payload
 from mulligan.events.store import ByVersion, Move
 from mulligan.projections.history import problems
-from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
+from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import Given, facts, plan_of
 
 
@@ -359,3 +362,84 @@ def test_very_many_open_nodes_are_closed_in_several_appends(end: str) -> None:
     assert {"cancel": "cancelled", "fail": "failed"}[end] == given.state.status
     assert [None] * (len(decisions) - 1) + ["closed"] == [one.phase for one in decisions]
     assert [] == problems(given.log)
+
+
+MANY = 1_500
+FEW_S = 1.5
+"""
+Processor seconds, with room for a busy machine. They take 0.1 to 0.4 s; where each step looks
+through all nodes, 3 to 40 s.
+"""
+
+
+@contextmanager
+def taking_little() -> Iterator[None]:
+    began_s = time.process_time()
+    yield
+    assert time.process_time() - began_s < FEW_S, "the time grows with the square of the nodes"
+
+
+def parked(width: int) -> Given:
+    """A run whose agents are all parked."""
+    agent = AgentPlan(prompt="p", output_schema={}, recovery_limit=2)
+    given = Given(plan_of(NodePlan(id="part", for_each="input", work=agent)), [1] * width)
+    while given.state.nodes["part"].readied != width:
+        given.then()
+    for index in range(width):
+        node = f"part[{index}]"
+        given.happened(NodeStarted(), node=node, attempt=1)
+        given.happened(NodePaused(reason="parked", invocation=node, detail=""), node=node)
+    given.then()
+    assert given.state.status == "paused"
+    return given
+
+
+def test_many_paused_agents_are_resumed_in_little_time() -> None:
+    given = parked(MANY)
+    with taking_little():
+        append = people.resume(given.state, "resume")
+        given.happened(append.events[0].data)
+
+    assert {f"run/n:part[{index}]" for index in range(MANY)} <= {one.task for one in append.moves}
+    assert MANY == given.state.active
+
+
+def test_many_parked_nodes_are_redriven_in_appends_that_the_log_takes() -> None:
+    given = parked(MANY)
+    nodes = people.parked_in(given.state)
+    with taking_little():
+        for first in range(0, MANY, people.REDRIVEN):
+            some = nodes[first : first + people.REDRIVEN]
+            append = people.redrive(given.state, "redrive", some)
+            assert append is not None
+            assert {f"run/n:{node}" for node in some} | {"run/"} == {m.task for m in append.moves}
+            for event in append.events:
+                given.happened(event.data, event.node)
+
+    assert (MANY, "running") == (given.state.active, given.state.status)
+    assert people.redrive(given.state, "again", nodes) is None
+    with pytest.raises(InvalidInput, match="nothing is parked"):
+        people.redrive(given.state, "again")
+
+
+def test_many_nodes_end_one_by_one_in_little_time() -> None:
+    names = [f"part{number}" for number in range(MANY)]
+    given = Given(plan_of(*map(step, names), step("join", *names)))
+    with taking_little():
+        while given.then().release is None:
+            pass
+        for name in names:
+            completed(given, name)
+            given.then()
+
+    assert given.state.nodes["join"].status == "running"
+
+
+def test_many_open_nodes_are_cancelled_in_little_time() -> None:
+    given = parked(MANY)
+    given.happened(RunCancelRequested(reason=""))
+    with taking_little():
+        while given.then().release is None:
+            pass
+
+    assert "cancelled" == given.state.status

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from mulligan.decisions import people
 from mulligan.decisions.decision import AskModel, ModelOutcome, Release, RunTool, ToolOutcome
 from mulligan.decisions.effects import still_counts
+from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     AllowanceExhausted,
     AllowanceReserved,
     Cause,
     EffectReconciled,
     ModelRequested,
+    RunCancelRequested,
     RunCompleted,
     RunResumed,
     SubagentFailed,
@@ -28,7 +31,7 @@ from mulligan.events.payload import Payload
 from mulligan.events.store import Move
 from mulligan.projections.usage import fold as fold_usage
 from mulligan.providers.port import Answer, Failure, ModelRequest, ToolCall
-from mulligan.schemas.plan import AgentPlan, NodePlan, ToolSpec
+from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, AgentPlan, NodePlan, ToolSpec
 from mulligan.testing.given import Given, facts, plan_of
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -390,6 +393,21 @@ def test_rec31_a_write_that_timed_out_is_unknown() -> None:
     unknown = ToolOutcomeUnknown(call_id="a.1.1", evidence="no result within 5 ms")
     assert unknown == decision.events[0].data
     assert "reconciliation_required" == given.state.reason
+
+
+def test_rec27_a_late_unknown_outcome_wakes_the_cancelled_run_that_waits_for_it() -> None:
+    given = counting()
+    given.then()
+    heard(given, call("save"))
+    given.happened(RunCancelRequested(reason=""))
+    assert given.decide().release == Release("timer", DEFAULT_TOOL_TIMEOUT_MS)
+
+    unknown = NewEvent(ToolOutcomeUnknown(call_id="a.1.1", evidence="it died"), node="a")
+    late = people.receipt(given.state, "late", unknown, "a.1.1")
+    given.happened(unknown.data, node="a")
+
+    assert "run/" in {move.task for move in late.moves}
+    assert ["NodeCancelled a", "RunCancelled"] == facts(given.then())
 
 
 @pytest.mark.parametrize(
