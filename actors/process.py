@@ -42,8 +42,8 @@ DRAIN_S = 20.0
 
 IDLE_WAKE_MS = 1_000
 """
-How long Dramatiq's idle threads wait at a time. The end of a worker wakes them; only with a broker
-of another make its reader may take so long to notice.
+How long Dramatiq's readers wait at a time. The end of a worker wakes ours; that of a broker of
+another make may take so long to notice.
 """
 
 HOPELESS = {2: 162, 5: 165}

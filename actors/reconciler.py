@@ -22,6 +22,9 @@ RESEND_MS = 2_000
 WINDOW = 1_000
 """Wake-ups that may wait in the queue: 100,000 due runs must not become millions of messages."""
 
+QUIET_LIMIT = 10
+"""What a sweep after one that found nothing may find without a look at the queue."""
+
 LONGEST_SLEEP_S = 0.25
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.1, 2.0
 
@@ -50,6 +53,7 @@ class Reconciler:
         self._queue_length = queue_length
         self._window = window
         self._backoff_s = 0.0
+        self._quiet = False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sweep_for_ever, name="reconciler", daemon=True)
 
@@ -71,7 +75,7 @@ class Reconciler:
             return self._back_off(error)
 
     def _sweep(self) -> float:
-        room = self._window - self._queue_length()
+        room = min(QUIET_LIMIT, self._window) if self._quiet else self._room()
         if room <= 0:
             return LONGEST_SLEEP_S
         limit = min(room, SWEEP_LIMIT)
@@ -79,6 +83,7 @@ class Reconciler:
         if self._backoff_s:
             _log.warning("sweeping_again")
             self._backoff_s = 0.0
+        self._quiet = not swept.tasks
         for task in swept.tasks:
             self._send(task)
         if len(swept.tasks) >= limit:
@@ -86,6 +91,9 @@ class Reconciler:
         if swept.next_in_ms is None:
             return LONGEST_SLEEP_S
         return min(max(swept.next_in_ms, 1) / 1_000, LONGEST_SLEEP_S)
+
+    def _room(self) -> int:
+        return self._window - self._queue_length()
 
     def _back_off(self, error: Exception) -> float:
         if not self._backoff_s:

@@ -10,8 +10,9 @@ from typing import Any
 
 class WorkQueue(PriorityQueue[Any]):
     """
-    In the place of a `dramatiq.Worker`'s own: its threads look only as often as their timeout is
-    long whether the worker ends. Closed, it hands out what it has, and else is empty at once.
+    In the place of a `dramatiq.Worker`'s own, whose threads wake up again and again to see whether
+    the worker ends. Here they wait for as long as nothing comes, whatever their timeout. Closed, it
+    hands out what it has, and else is empty at once.
     """
 
     def __init__(self) -> None:
@@ -25,9 +26,9 @@ class WorkQueue(PriorityQueue[Any]):
             self.not_empty.notify_all()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """See `queue.Queue.get`."""
+        """See `queue.Queue.get`; `timeout` is not looked at."""
         with self.not_empty:
-            self.not_empty.wait_for(lambda: self._qsize() or self._closed or not block, timeout)
+            self.not_empty.wait_for(lambda: self._qsize() or self._closed or not block)
             if not self._qsize():
                 raise Empty
             return self._get()

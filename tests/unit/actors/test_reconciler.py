@@ -7,7 +7,14 @@ import threading
 import pytest
 from dramatiq.errors import BrokerConnectionError
 
-from mulligan.actors.reconciler import FIRST_BACKOFF_S, LAST_BACKOFF_S, LONGEST_SLEEP_S, Reconciler
+from mulligan.actors.reconciler import (
+    FIRST_BACKOFF_S,
+    LAST_BACKOFF_S,
+    LONGEST_SLEEP_S,
+    QUIET_LIMIT,
+    WINDOW,
+    Reconciler,
+)
 from mulligan.errors import StoreUnavailable
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import RunStarted
@@ -157,3 +164,23 @@ def test_the_thread_survives_an_error_of_ours(world: World) -> None:
         assert sent.acquire(timeout=5)
     finally:
         reconciler.end()
+
+
+def test_an_idle_one_asks_the_queue_nothing_and_soon_does_when_much_is_due(world: World) -> None:
+    looks = []
+
+    def waiting() -> int:
+        looks.append(world.waiting)
+        return world.waiting
+
+    reconciler = Reconciler(world.store, world.sent.append, waiting)
+    for _ in range(5):
+        reconciler.sweep_once()
+    assert len(looks) == 1, "the first sweep knows nothing"
+
+    world.waiting = WINDOW
+    world.request(*(f"run{number}" for number in range(2 * QUIET_LIMIT)))
+    for _ in range(3):
+        reconciler.sweep_once()
+
+    assert len(world.sent) == QUIET_LIMIT, "the queue is full"
