@@ -26,6 +26,9 @@ from mulligan.events.tasks import parse_task
 RELEASES = frozenset({"timer", "wait", "end"})
 """Moves by which a writer lets go of its own task."""
 
+LONGEST_DELAY_MS = 10 * 365 * 86_400_000
+"""A moment beyond would be a number that the scripts could not write down whole."""
+
 _RUN = re.compile(r"[^\s/|{}]{1,200}")
 _WORD = re.compile(r"[^\s|]{1,200}")
 _LINE = re.compile(r"[^\r\n]{1,500}")
@@ -132,8 +135,8 @@ def check_moves(append: Append) -> None:
     own = append.writer.task if isinstance(append.writer, ByTask) else None
     for move in append.moves:
         check_task(append.run, move.task)
-        if move.delay_ms < 0:
-            raise ValueError(f"task {move.task!r}: a delay of {move.delay_ms} ms")
+        if type(move.delay_ms) is not int or not 0 <= move.delay_ms <= LONGEST_DELAY_MS:
+            raise ValueError(f"task {move.task!r}: a delay of {move.delay_ms!r} ms")
         if move.to not in ("ready", "wake") and move.task != own:
             raise ValueError(f"task {move.task!r}: only its own holder may move it to {move.to!r}")
     if own is not None:

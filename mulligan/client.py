@@ -12,17 +12,17 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from mulligan.asked import check_delay, check_json, check_priority, check_run_id, check_tags
 from mulligan.decisions import answers, people
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
 from mulligan.events.payload import Payload
-from mulligan.events.prepared import is_run_id
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.advice import why
@@ -108,19 +108,17 @@ class Client:
         what has 0, and that before 1.
 
         Raises:
-            WorkflowInvalid, InvalidInput: the workflow, the input, the id or the priority can't be
-                used.
+            WorkflowInvalid, InvalidInput: the workflow, the input or an option can't be used.
             RunExists: the id is taken by a run with another input.
         """
+        if run_id is not None:
+            check_run_id(run_id)
+        check_priority(priority)
+        check_delay(delay_ms)
+        tags = check_tags(tags)
+        check_json(input)
         plan = self.plan(workflow, model=model)
         check_input(plan, input)
-        if run_id is not None and not is_run_id(run_id):
-            raise InvalidInput(
-                f"{run_id[:80]!r} can't be a run's id: use up to 200 characters, "
-                "none of them a blank, '/', '|', '{' or '}'"
-            )
-        if priority not in get_args(Priority):
-            raise InvalidInput(f"priority {priority!r} is none: use -1 (first), 0 or 1 (last)")
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
         append = people.request(
             run, _op(), plan, input, tags=tags, priority=priority, delay_ms=delay_ms
@@ -135,6 +133,8 @@ class Client:
         """
         if isinstance(workflow, Plan):
             return workflow
+        if not (model is None or isinstance(model, str)):
+            raise InvalidInput(f"model {model!r} is no name")
         # Reading and checking workflows needs libraries that a reader of runs should not pay for.
         from mulligan.schemas.compile import compile_plan
         from mulligan.schemas.load import load_workflow
@@ -142,6 +142,8 @@ class Client:
 
         if isinstance(workflow, str):
             workflow = load_workflow(workflow)
+        if not (isinstance(workflow, WorkflowDefinition) or hasattr(workflow, "definition")):
+            raise InvalidInput(f"{type(workflow).__name__} is no workflow: name one, or build one")
         definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
         if model is not None:
             settings = definition.settings.model_copy(update={"model": model})

@@ -7,6 +7,7 @@ projectors do no harm, and one that is behind or killed is caught up by whoever 
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -30,6 +31,11 @@ SAY_EVERY_ROUNDS = 100
 """A projector with nothing to do says so often that it still follows; so does each new one."""
 
 NONCE_BITS = 48
+PATIENCE_S = 60.0
+"""
+How long a projector lets another's rebuild go on: two that begin again whenever the other has would
+never end.
+"""
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -61,14 +67,20 @@ class Projector:
     Args:
         told: hears, in a sentence, what a person should know: that it fell behind a trim of the
             feed, and rebuilds.
+        clock: monotonic seconds, for one that goes on for long.
     """
 
     def __init__(
-        self, store: EventStore, told: Callable[[str], None] = lambda sentence: None
+        self,
+        store: EventStore,
+        told: Callable[[str], None] = lambda sentence: None,
+        clock: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._store = store
         self._told = told
         self._rounds = 0
+        self._clock = clock
+        self._left_until_s: dict[tuple[str, int], float] = {}
 
     def catch_up(self, wait_ms: int = 0) -> int:
         """
@@ -117,12 +129,22 @@ class Projector:
         try:
             return self._follow(rows, rows.name, partition, wait_ms)
         except FeedTrimmed as gap:
-            self._told(
-                f"the rows of {rows.name!r} (partition {partition}) stand at {gap.after}, and the "
-                f"feed was trimmed up to {gap.trimmed}: they are rebuilt from the runs"
-            )
-            self.rebuild(rows, partition)
+            return self._rebuilt(rows, partition, wait_ms, gap)
+
+    def _rebuilt(self, rows: Rows, partition: int, wait_ms: int, gap: FeedTrimmed) -> int:
+        """Rebuild what fell behind a trim, unless another has just taken over from this one."""
+        if self._clock() < self._left_until_s.get((rows.name, partition), 0.0):
+            self._store.feed(partition, self._store.feed_end(partition), wait_ms=wait_ms)
+            return 0
+        self._told(
+            f"the rows of {rows.name!r} (partition {partition}) stand at {gap.after}, and the "
+            f"feed was trimmed up to {gap.trimmed}: they are rebuilt from the runs"
+        )
+        if self.rebuild(rows, partition):
             return self._follow(rows, rows.name, partition, 0)
+        self._told(f"another rebuild of {rows.name!r} has taken over; until it ends, rows are old")
+        self._left_until_s[rows.name, partition] = self._clock() + PATIENCE_S
+        return 0
 
     def _follow(self, rows: Rows, name: str, partition: int, wait_ms: int) -> int:
         count = 0

@@ -154,7 +154,7 @@ local function malformed()
   local problem
   each_move(function(task, action, delay)
     local own = mode == 'task' and task == subject
-    if not MOVES[action] or not delay then
+    if not MOVES[action] or not delay or delay ~= delay or delay < 0 then -- ~=: no number
       problem = 'no move ' .. action
     elseif OWN_ONLY[action] and not own then
       problem = action .. ' is for the writer\'s own task'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import click
@@ -11,6 +12,7 @@ from mulligan.client import Client
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import json_option, show_json
 from mulligan.events.facts import Priority
+from mulligan.events.prepared import LONGEST_DELAY_MS
 
 
 class Enqueued(msgspec.Struct, kw_only=True):
@@ -27,7 +29,11 @@ class Enqueued(msgspec.Struct, kw_only=True):
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--tag", "tags", multiple=True, help="To find the run by; may be given again.")
 @click.option(
-    "--delay", "delay_s", type=click.FloatRange(min=0), default=0, help="Seconds until it begins."
+    "--delay",
+    "delay_s",
+    type=click.FloatRange(0, LONGEST_DELAY_MS / 1_000),
+    default=0,
+    help="Seconds until it begins.",
 )
 @click.option(
     "--priority",
@@ -48,6 +54,8 @@ def enqueue(
     as_json: bool,
 ) -> None:
     """Ask for a run of WORKFLOW: a file, module:attribute, or the name of a shipped one."""
+    if math.isnan(delay_s):
+        raise click.BadParameter("nan is no number of seconds", param_hint="--delay")
     value = read_input(given)
     with Client() as client:
         run = client.enqueue(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 
 import click
 
@@ -18,7 +19,9 @@ WAIT_MS = 500
 def projector(once: bool) -> None:
     """Follow all runs and keep a row of each; any number of projectors may run."""
     with Client() as client:
-        following = Projector(client.store, lambda sentence: click.echo(sentence, err=True))
+        following = Projector(
+            client.store, lambda sentence: click.echo(sentence, err=True), time.monotonic
+        )
         if once:
             click.echo(f"{following.catch_up()} feed entries taken in", err=True)
             return

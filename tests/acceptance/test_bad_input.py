@@ -122,6 +122,12 @@ def test_a_server_that_evicts(desk: Any, arguments: tuple[str, ...]) -> None:
             "my_tools:join: this is of the type function, not a mulligan.App",
         ),
         (("run", "research.yaml", *INPUT, "--run-id", "a b"), "a b"),
+        (("run", "research.yaml", *INPUT, "--run-id", "a\x1b[31m"), "printable"),
+        (("enqueue", "research.yaml", *INPUT, "--delay", "nan"), "no number of seconds"),
+        (("enqueue", "research.yaml", *INPUT, "--delay", "1e18"), "is not in the range"),
+        (("enqueue", "research.yaml", *INPUT, "--tag", ""), "can't be a tag"),
+        (("enqueue", "research.yaml", *INPUT, "--tag", "x" * 201), "can't be a tag"),
+        (("enqueue", "research.yaml", *INPUT, "--priority", "2"), "'-1', '0', '1'"),
     ],
 )
 def test_what_can_not_be_used_is_said(desk: Any, arguments: tuple[str, ...], wanted: str) -> None:

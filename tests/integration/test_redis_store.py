@@ -83,6 +83,8 @@ def test_a_call_that_makes_no_sense_writes_nothing(
         [*base, 1, "r1/", "explode", 0, "event"],
         [*base, 1, "r1/", "end", 0, "event"],
         [*base, 1, "r1/", "wake", "soon", "event"],
+        [*base, 1, "r1/", "wake", "nan", "event"],
+        [*base, 1, "r1/", "wake", -1, "event"],
         ["r1", "op", "nobody", "1", "", "", 0, "", 0, "event"],
         [*base, 0, *["event"] * 1_001],
     ]

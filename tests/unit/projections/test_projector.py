@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from mulligan.events.memory_store import MemoryEventStore
-from mulligan.projections.projector import STORED, SUMMARIES, USAGE, Projector, read_rows
+from mulligan.projections.projector import (
+    PATIENCE_S,
+    STORED,
+    SUMMARIES,
+    USAGE,
+    Projector,
+    read_rows,
+)
 from mulligan.projections.usage import ModelUsage, RunUsage, total
 from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import plan_of
@@ -40,18 +47,18 @@ def raw(store: MemoryEventStore) -> list[dict[str, bytes]]:
 
 def test_rebuilt_rows_equal_the_live_ones_byte_for_byte() -> None:
     made, store = world(runs=5, partitions=3)
-    projector = Projector(store)
-    projector.catch_up()
+    following = Projector(store)
+    following.catch_up()
     live = raw(store)
     assert sum(map(len, live)) == 5 * len(STORED)
 
     for rows in STORED:
         for partition in range(3):
-            assert projector.rebuild(rows, partition)
+            assert following.rebuild(rows, partition)
 
     assert raw(store) == live
     made.run(plan_of(ONE), run="later")
-    assert projector.catch_up() > 0
+    assert following.catch_up() > 0
     assert {row.run for row in read_rows(store, SUMMARIES)} == {
         "later", *(f"run{number}" for number in range(5))
     }  # fmt: skip
@@ -59,15 +66,15 @@ def test_rebuilt_rows_equal_the_live_ones_byte_for_byte() -> None:
 
 def test_what_was_spoiled_is_right_again_after_a_rebuild() -> None:
     _, store = world(runs=2)
-    projector = Projector(store)
-    projector.catch_up()
+    following = Projector(store)
+    following.catch_up()
     live = raw(store)
     checkpoint = store.checkpoint("run", 0)
     store.commit_rows(
         "run", 0, expected=checkpoint, checkpoint=checkpoint, rows={"run0": b"{}", "ghost": b"{}"}
     )
 
-    projector.rebuild(SUMMARIES, 0)
+    following.rebuild(SUMMARIES, 0)
 
     assert raw(store) == live
 
@@ -135,6 +142,37 @@ def test_of_two_rebuilds_the_later_one_takes_over() -> None:
     assert not Projector(store).rebuild(SUMMARIES, 0)
     assert later == [True]
     assert raw(store) == live
+
+
+def test_of_two_that_fell_behind_one_rebuilds_and_the_other_waits_for_it() -> None:
+    """Whoever began later goes on; the other neither ends nor begins again at once."""
+    made, store = interrupted(2)
+    store._followers.clear()  # idle for too long
+    made.run(plan_of(ONE), run="missed")
+    store.trim_feed(0, keep=1, idle_ms=1)
+    begun: list[str] = []
+    store.then = lambda: begun.append(other_begins(store))
+
+    told: list[str] = []
+    now_s = [1_000.0]
+    first = Projector(store, told.append, lambda: now_s[0])
+    first.catch_up()
+    now_s[0] += PATIENCE_S - 1
+    first.catch_up()
+
+    assert "another rebuild of 'run' has taken over" in told[1]
+    assert store.checkpoint("run~rebuilt", 0) == begun[0], "it is left alone"
+    assert {row.run for row in read_rows(store, USAGE)} == {"run0", "run1", "missed"}
+
+    now_s[0] += 2  # the other has died
+    first.catch_up()
+    assert {row.run for row in read_rows(store, SUMMARIES)} == {"run0", "run1", "missed"}
+
+
+def other_begins(store: MemoryEventStore) -> str:
+    store.drop_rows("run~rebuilt", 0)
+    store.commit_rows("run~rebuilt", 0, expected="0", checkpoint="0-7", rows={})
+    return "0-7"
 
 
 def test_runs_that_move_during_a_rebuild_are_caught_up_before_the_switch() -> None:

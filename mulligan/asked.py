@@ -1,0 +1,82 @@
+"""
+What a producer hands in with a run, checked before anything is asked for.
+
+A program may hand in anything, whatever the annotations say. What would be stored and could not be
+read back would stand in the way of every list.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any, get_args
+
+from mulligan.errors import InvalidInput
+from mulligan.events.facts import Priority
+from mulligan.events.payload import canonical
+from mulligan.events.prepared import LONGEST_DELAY_MS, is_run_id
+
+MOST_TAGS = 100
+LONGEST_TAG = 200
+"""Characters. Tags stand in every row of a list."""
+
+
+def check_run_id(run_id: object) -> None:
+    """Raises InvalidInput for what can't be a run's id, on a terminal as in the log."""
+    if not (isinstance(run_id, str) and is_run_id(run_id) and run_id.isprintable()):
+        raise InvalidInput(
+            f"{_shown(run_id)} can't be a run's id: use up to 200 printable characters, "
+            "none of them a blank, '/', '|', '{' or '}'"
+        )
+
+
+def check_priority(priority: object) -> None:
+    """Raises InvalidInput for a priority that there is not."""
+    if type(priority) is not int or priority not in get_args(Priority):
+        raise InvalidInput(f"priority {_shown(priority)} is none: use -1 (first), 0 or 1 (last)")
+
+
+def check_delay(delay_ms: object) -> None:
+    """Raises InvalidInput for what is no delay in whole milliseconds, or one of many years."""
+    if type(delay_ms) is not int or not 0 <= delay_ms <= LONGEST_DELAY_MS:
+        raise InvalidInput(
+            f"delay_ms {_shown(delay_ms)} is none: use whole milliseconds from 0 to "
+            f"{LONGEST_DELAY_MS} (ten years)"
+        )
+
+
+def check_tags(tags: object) -> tuple[str, ...]:
+    """The tags as a run keeps them. Raises InvalidInput: what they may be."""
+    if isinstance(tags, str | bytes) or not isinstance(tags, Collection):
+        raise InvalidInput(f"tags {_shown(tags)}: use a tuple of strings, such as ('daily',)")
+    if len(tags) > MOST_TAGS:
+        raise InvalidInput(f"{len(tags)} tags: a run can have {MOST_TAGS}")
+    for tag in tags:
+        if not (isinstance(tag, str) and 0 < len(tag) <= LONGEST_TAG and tag.isprintable()):
+            raise InvalidInput(
+                f"{_shown(tag)} can't be a tag: use 1 to {LONGEST_TAG} printable characters"
+            )
+    return tuple(tags)
+
+
+def check_json(given: Any) -> None:
+    """Raises InvalidInput for an input that JSON can't hold as it is."""
+    try:
+        text = canonical(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = type(error).__name__
+        raise InvalidInput(f"the input is no JSON value: {kind}: {str(error)[:200]}") from None
+    if b"null" in text and _holds_no_number(given):
+        raise InvalidInput("the input holds NaN or an infinity, which JSON does not have")
+
+
+def _holds_no_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, dict):
+        return any(map(_holds_no_number, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_no_number, value))
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:80]
