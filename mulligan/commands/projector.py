@@ -9,9 +9,11 @@ import time
 import click
 
 from mulligan.client import Client
+from mulligan.errors import StoreUnavailable
 from mulligan.projections.projector import Projector
 
 WAIT_MS = 500
+AGAIN_S = 0.5
 
 
 @click.command()
@@ -29,5 +31,21 @@ def projector(once: bool) -> None:
         for ending in (signal.SIGTERM, signal.SIGINT):
             signal.signal(ending, lambda *_: ended.set())
         click.echo("projector: following", err=True)
-        while not ended.is_set():
+        _follow(following, ended)
+
+
+def _follow(following: Projector, ended: threading.Event) -> None:
+    """Catch up until the end, whatever becomes of the server meanwhile."""
+    away = False
+    while not ended.is_set():
+        try:
             following.catch_up(WAIT_MS)
+        except StoreUnavailable as error:
+            if not away:
+                click.echo(f"projector: {error}; it goes on when the server is back", err=True)
+            away = True
+            ended.wait(AGAIN_S)
+        else:
+            if away:
+                click.echo("projector: following again", err=True)
+            away = False
