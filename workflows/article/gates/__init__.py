@@ -1,0 +1,1 @@
+"""Gates: deterministic judgements of a Markdown text, each fault with its line and column."""
