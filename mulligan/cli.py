@@ -28,6 +28,7 @@ _COMMANDS = {
     "down": "stop the embedded server",
     "enqueue": "ask for a run and print its id",
     "projector": "keep the rows that lists show",
+    "gates": "judge a Markdown text, without a model or Redis",
     "list": "runs by status, workflow, tag and time",
     "rebuild": "fold the rows that lists show anew",
     "reconcile": "say what became of an effect whose outcome is unknown",

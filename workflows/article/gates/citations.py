@@ -24,9 +24,7 @@ from mulligan.workflows.article.gates.sources import (
 
 SURGICAL, STAGE = 1, 3
 NO_SOURCE = "Name a source of the list, or delete the claim."
-_NUMBER = re.compile(r"(?<![\w\]\[(])\[(\d{1,3})\]|(?<=\w )\[(\d{1,3})\]")
-_AUTHORS = re.compile(r"^[^\W\d_][\w'’\- ]*, (?:[^\W\d_]\.[ -]?)+")
-"""A person as the list has one: Surname, I."""
+_NUMBER = re.compile(r"(?<![\[(])\[(\d{1,3})\]")
 _BRACKETED_YEAR = re.compile(rf"\({YEAR}(?:, [^()]{{1,30}})?\)\.?")
 _BARE_YEAR = re.compile(rf"(?<=[.,] )({YEAR})(?=[.,])")
 _DOI = re.compile(r"(?i)(?:\bdoi: ?|https?://dx\.doi\.org/)(?=10\.)")
@@ -98,7 +96,7 @@ def _unresolved(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
         if block.section.role == REFERENCES:
             continue
         for found in _NUMBER.finditer(block.text):
-            if (found[1] or found[2]) not in numbered:
+            if found[1] not in numbered:
                 told = f"“{found[0]}” is not in the list"
                 rule = "citations.unresolved"
                 yield _hit(document, block, found.start(), rule, told, NO_SOURCE)
@@ -216,7 +214,7 @@ def _order(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
 def _uncited(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
     cited = {(one.surname, one.year) for one in citations_of(document)}
     numbers = {
-        int(found[1] or found[2])
+        intfound[1]
         for block in document.blocks
         if block.section.role != REFERENCES
         for found in _NUMBER.finditer(block.text)

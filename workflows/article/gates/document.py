@@ -98,9 +98,16 @@ class Document:
             if block.kind in kinds and block.section.role in (CONTENT, TITLE)
         )
 
-    def in_section(self, section: Section) -> tuple[Block, ...]:
+    def in_section(self, section: Section) -> Sequence[Block]:
         """The blocks of a section, its headings included."""
-        return tuple(block for block in self.blocks if block.section is section)
+        return self._by_section.get(section.name, ())
+
+    @cached_property
+    def _by_section(self) -> dict[str, list[Block]]:
+        blocks: dict[str, list[Block]] = {}
+        for block in self.blocks:
+            blocks.setdefault(block.section.name, []).append(block)
+        return blocks
 
     def in_role(self, role: str) -> tuple[Block, ...]:
         """The blocks of the sections of a role, without headings."""
@@ -124,21 +131,31 @@ def _sections(
     heads = [one for one in found if _starts_section(one)]
     of_heading = {name: role for role, names in roles.items() for name in names}
     starts = [1, *(one.line for one in heads), line_count + 1]
+    titled = _titled(heads)
     sections = [Section(OPENING, 0, TITLE, 1, starts[1])]
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    taken: set[str] = {OPENING}
     for number, one in enumerate(heads, start=1):
         text = " ".join(one.prose.text.split()) or OPENING
-        seen[text] = seen.get(text, 0) + 1
-        name = text if seen[text] == 1 else f"{text} ({seen[text]})"
-        role = of_heading.get(_bare(text)) or (TITLE if _is_title(heads, number) else CONTENT)
+        name = _name(text, counts, taken)
+        role = of_heading.get(_bare(text)) or (TITLE if titled and number == 1 else CONTENT)
         sections.append(Section(name, one.level, role, one.line, starts[number + 1]))
     return tuple(sections)
 
 
-def _is_title(heads: Sequence[Found], number: int) -> bool:
-    """The first heading, if it is of the first level and those after it are not."""
-    rest = heads[1:]
-    return number == 1 and heads[0].level == 1 and all(one.level > 1 for one in rest) and bool(rest)
+def _name(text: str, counts: dict[str, int], taken: set[str]) -> str:
+    """The heading, with a number if its name is taken."""
+    name = text
+    while name in taken:
+        counts[text] = counts.get(text, 1) + 1
+        name = f"{text} ({counts[text]})"
+    taken.add(name)
+    return name
+
+
+def _titled(heads: Sequence[Found]) -> bool:
+    """Whether the first heading is of the first level, and those after it are not."""
+    return len(heads) > 1 and heads[0].level == 1 and all(one.level > 1 for one in heads[1:])
 
 
 def _bare(heading: str) -> str:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from typing import NamedTuple
 
 from mulligan.workflows.article.gates.document import Block, Document
 
 _BLANKS = " \t\u00a0"
 _VOWELS = "aeiou"
-_LEFT = re.compile(r"[ \t]*[^ \t]*$")
-_RIGHT = re.compile(r"[^ \t]*[ \t]*")
+LONGEST = 20_000
+"""On longer lines nothing is replaced: looking for each fault would take too long."""
+MOST_AROUND = 12
+"""So many words on each side may be needed to tell one place from another."""
 
 
 class Edit(NamedTuple):
@@ -53,8 +56,7 @@ def in_case_of(old: str, new: str) -> str:
 
 def _left_out(document: Document, block: Block, start: int, end: int) -> Edit | None:
     text = block.text
-    first = any(one.start <= start and not text[one.start : start].strip(' "“(')
-                for one in block.sentences)
+    first = _starts_sentence(block, start)
     while end < len(text) and text[end] in _BLANKS + ",":
         end += 1
     if end >= len(text) or not text[end].isalnum():
@@ -62,6 +64,12 @@ def _left_out(document: Document, block: Block, start: int, end: int) -> Edit | 
     if not first:
         return edit_of(document, block, start, end, "")
     return edit_of(document, block, start, end + 1, text[end].upper())
+
+
+def _starts_sentence(block: Block, start: int) -> bool:
+    """Whether there is nothing but an opening quote or bracket before it in its sentence."""
+    at = bisect_right(block.sentences, start, key=lambda one: one.start) - 1
+    return at >= 0 and not block.text[block.sentences[at].start : start].strip(' "“(')
 
 
 def edit_of(document: Document, block: Block, start: int, end: int, after: str) -> Edit | None:
@@ -76,29 +84,43 @@ def edit_of(document: Document, block: Block, start: int, end: int, after: str) 
     return edit_at(document, first, until, after)
 
 
-def edit_at(document: Document, start: int, end: int, after: str) -> Edit:
-    """The edit that puts `after` between two offsets of the source."""
+def edit_at(document: Document, start: int, end: int, after: str) -> Edit | None:
+    """
+    The edit that puts `after` between two offsets of the source, with as many words around as make
+    its place sure. None where that takes too many, or the line is too long to look.
+    """
     lines = document.lines
     line, column = lines.place(start)
     last = lines.place(max(start, end - 1)).line
     first, until = lines.start(line), lines.start(last + 1) - 1
+    if until - first > LONGEST:
+        return None
     whole = lines.text[first:until]
     first_line = len(lines.lines[line - 1])
     left, right = start - first, end - first
-    while not _alone(whole, whole[left:right], first_line) and (left or right < len(whole)):
-        found = _LEFT.search(whole, 0, left)
-        wider = found.start() if found is not None else 0
-        found = _RIGHT.match(whole, right)
-        right_wider = found.end() if found is not None else len(whole)
-        if (wider, right_wider) == (left, right):
-            wider, right_wider = 0, len(whole)
-        after = whole[wider:left] + after + whole[right:right_wider]
-        left, right = wider, right_wider
-    return Edit(line, column, whole[left:right], after)
+    for _ in range(MOST_AROUND):
+        before = whole[left:right]
+        if _alone(whole, before, first_line):
+            return Edit(line, column, before, whole[left : start - first] + after
+                        + whole[end - first : right])
+        left, right = _wider(whole, left, right)
+    return None
+
+
+def _wider(whole: str, left: int, right: int) -> tuple[int, int]:
+    """With a word more on both sides."""
+    while left > 0 and whole[left - 1] in _BLANKS:
+        left -= 1
+    while left > 0 and whole[left - 1] not in _BLANKS:
+        left -= 1
+    while right < len(whole) and whole[right] not in _BLANKS:
+        right += 1
+    while right < len(whole) and whole[right] in _BLANKS:
+        right += 1
+    return left, right
 
 
 def _alone(whole: str, before: str, first_line: int) -> bool:
     """Whether a text is found once among those that start on the first line."""
-    at = whole.find(before)
-    again = whole.find(before, at + 1)
+    again = whole.find(before, whole.find(before) + 1)
     return bool(before) and not 0 <= again <= first_line

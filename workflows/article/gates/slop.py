@@ -18,6 +18,7 @@ from mulligan.workflows.article.gates.finding import Finding, Hit
 from mulligan.workflows.article.gates.phrases import Finder
 from mulligan.workflows.article.gates.rules import Part, Rules
 from mulligan.workflows.article.gates.wording import phrase_hit
+from mulligan.workflows.article.gates.words import Sentence
 
 FEW_WORDS = 300
 """A shorter text counts as one of so many words: a single phrase must not decide on it."""
@@ -28,6 +29,7 @@ WINDOW = 100
 STACCATO_WORDS = 5
 """Sentences up to so long are very short."""
 VOICE_LEVEL = 3
+_ENDS, _CLOSING = (".", "!", "?", "…"), "\"'”’)]*_ "
 
 
 def slop(document: Document, rules: Rules) -> Finding:
@@ -75,9 +77,15 @@ def _patterns(document: Document, rules: Rules) -> tuple[list[Hit], float]:
     return hits, 1000 * weight / max(FEW_WORDS, document.word_count)
 
 
+def _whole_sentences(block: Block) -> list[Sentence]:
+    """Those that end like sentences: labels, dates and captions have no rhythm."""
+    return [one for one in block.sentences if block.text[one.start : one.end].rstrip(_CLOSING)[-1:]
+            in _ENDS]
+
+
 def _burstiness(paragraphs: Sequence[Block]) -> float | None:
     """The standard deviation of sentence lengths over their mean."""
-    lengths = [sentence.words for block in paragraphs for sentence in block.sentences]
+    lengths = [one.words for block in paragraphs for one in _whole_sentences(block)]
     return pstdev(lengths) / fmean(lengths) if len(lengths) >= FEW_SENTENCES else None
 
 
@@ -100,7 +108,7 @@ def _vocabulary(paragraphs: Sequence[Block]) -> float | None:
 def _staccato(paragraphs: Sequence[Block]) -> float | None:
     """The share of sentences that are very short and follow another such one."""
     short = [
-        [sentence.words <= STACCATO_WORDS for sentence in block.sentences] for block in paragraphs
+        [one.words <= STACCATO_WORDS for one in _whole_sentences(block)] for block in paragraphs
     ]
     count = sum(map(len, short))
     if count < FEW_SENTENCES:

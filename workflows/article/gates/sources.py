@@ -97,7 +97,7 @@ def _citation(
     block: Block, start: int, end: int, found: re.Match[str], *, comma: bool, narrative: bool
 ) -> Citation:
     authors = found["authors"]
-    first = re.split(r" (?:&|and|et al)\b|,", authors)[0]
+    first = re.split(r" (?:&|and|et al\.?)(?= |$)|,", authors)[0]
     return Citation(
         block, start, end, authors, first.strip().lower(), found["year"], comma, narrative
     )

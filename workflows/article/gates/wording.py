@@ -11,7 +11,10 @@ from mulligan.workflows.article.gates.replacement import Edit, edit_of, in_words
 from mulligan.workflows.article.gates.rules import Rules
 
 SURGICAL = 1
-_DASH = re.compile(r"[ \t\u00a0\u2009\u200a]*—[—\s]*")
+_DASH = re.compile(r"—[—\s]*")
+_BLANKS = " \t\u00a0\u2009\u200a"
+_NEAR = 80
+"""Characters around a dash that decide what takes its place."""
 _LEAD_WORDS = 6
 """A dash after so few words at the start of a list item sets off what the item is about."""
 
@@ -68,8 +71,7 @@ def em_dash(document: Document, rules: Rules) -> Finding:
 
 
 def _dash_hit(document: Document, block: Block, found: re.Match[str]) -> Hit:
-    at = found.start() + found[0].index("—")
-    line, column = document.place(block.prose.source(at)[0])
+    line, column = document.place(block.prose.source(found.start())[0])
     edit, advice = _without_dash(document, block, found)
     return Hit(
         gate="em_dash",
@@ -79,8 +81,8 @@ def _dash_hit(document: Document, block: Block, found: re.Match[str]) -> Hit:
         section=block.section.name,
         message="em dash",
         suggestion=advice,
-        before=edit.before if edit is not None and edit.line == line else None,
-        after=edit.after if edit is not None and edit.line == line else None,
+        before=edit.before if edit is not None else None,
+        after=edit.after if edit is not None else None,
         level_hint=SURGICAL,
     )
 
@@ -88,11 +90,14 @@ def _dash_hit(document: Document, block: Block, found: re.Match[str]) -> Hit:
 def _without_dash(
     document: Document, block: Block, found: re.Match[str]
 ) -> tuple[Edit | None, str]:
-    left, right = block.text[: found.start()], block.text[found.end() :]
+    start = found.start()
+    while start > 0 and block.text[start - 1] in _BLANKS:
+        start -= 1
+    left, right = block.text[max(0, start - _NEAR) : start], block.text[found.end() : found.end() + _NEAR]
     mark, advice = _mark(block, left, right)
-    start = found.start() + len(found[0]) - len(found[0].lstrip(" \t\u00a0\u2009\u200a"))
-    start = found.start() if mark[:1] not in ("", "n") else start
-    return edit_of(document, block, start, found.end(), mark), advice
+    edit = edit_of(document, block, start, found.end(), mark)
+    line = document.place(block.prose.source(found.start())[0]).line
+    return edit if edit is not None and edit.line == line else None, advice
 
 
 def _mark(block: Block, left: str, right: str) -> tuple[str, str]:
@@ -107,6 +112,6 @@ def _mark(block: Block, left: str, right: str) -> tuple[str, str]:
         return "–", "Write a range with an en dash."
     if left[-1] in ".,;:!?":
         return " ", "Leave it out."
-    if block.kind in ("item", "heading") and len(left.split()) <= _LEAD_WORDS:
+    if block.kind in ("item", "heading") and len(left) < _NEAR and len(left.split()) <= _LEAD_WORDS:
         return ": ", "Write a colon."
     return ", ", "Write a comma, or make two sentences of it."

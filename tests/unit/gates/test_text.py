@@ -1,0 +1,144 @@
+"""Any text is Markdown: places are exact, nothing crashes, scores follow faults, time is linear."""
+
+from __future__ import annotations
+
+import random
+import string
+import textwrap
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mulligan.workflows.article.gates.document import Document
+from mulligan.workflows.article.gates.inline import PLACEHOLDER
+from mulligan.workflows.article.gates.judge import report_on
+from mulligan.workflows.article.gates.rules import Brief, Config, rules_of
+
+WORDING = rules_of(Config(only=("slop", "banned", "em_dash", "citations")))
+ALL = rules_of(Config(profile="article", brief=Brief(target_words=200, keyword="mud", format="faq")))
+
+PARTS = st.sampled_from(
+    [
+        "# ", "## ", "#### ", "> ", "- ", "1. ", "    ", "\t", "```\n", "~~~", "---\n", "***", "*",
+        "**", "_", "`", "``", "[", "](", ")", "![", "<", ">", "</p>", "<!--", "-->", "&mdash;", "&",
+        "\\", "|", "|-|-|\n", "\n", "\r\n", "\r", "\n\n", "  \n", "\ufeff", "\x00", "\u2028", "—",
+        "é", "𝒳", "\u200d", "עבר", "delve into", "in conclusion,", "word", " ", ".", "[^1]",
+        "[^1]: x", "(Lee, 2020)", "## References\n\n", "【1】", "https://a.b/c", "===", "~~",
+    ]
+)  # fmt: skip
+TEXT = st.lists(PARTS | st.text(max_size=5), max_size=40).map("".join)
+
+
+@settings(max_examples=300)
+@given(TEXT)
+def test_no_text_crashes_a_gate_and_every_hit_has_its_place(text: str) -> None:
+    lines = Document(text, {}).lines.lines
+
+    for hit in report_on(text, ALL).hits:
+        assert 1 <= hit.line <= len(lines)
+        assert 1 <= hit.column <= len(lines[hit.line - 1]) + 1
+        if hit.before is not None:
+            assert hit.before in "\n".join(lines[hit.line - 1 :])
+
+
+@settings(max_examples=300)
+@given(TEXT)
+def test_each_character_of_prose_is_found_in_the_source(text: str) -> None:
+    document = Document(text, {})
+
+    for block in document.blocks:
+        for at, one in enumerate(block.text):
+            start, end = block.prose.source(at)
+            if end - start == 1 and one not in (" ", PLACEHOLDER):
+                assert document.lines.text[start] == one.replace("\x00", "\ufffd") or (
+                    document.lines.text[start] == "\x00"
+                )
+
+
+WORDS = ["mud", "river", "delve into", "flows", "a plethora of", "slowly,", "then. Next", "in conclusion,"]
+SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(
+    lambda words: "The " + " ".join(words) + "."
+)
+
+
+@given(SENTENCES, st.integers(10, 120), st.sampled_from(["", "- ", "> ", "1. "]))
+def test_scores_stay_when_lines_are_wrapped_anew(text: str, width: int, marker: str) -> None:
+    """Hyphens are no place to break a line: a wrapped word would be another word."""
+    wrapped = textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)
+    indent = "> " if marker == "> " else " " * len(marker)
+    again = marker + f"\n{indent}".join(wrapped)
+
+    one, other = report_on(marker + text, WORDING), report_on(again, WORDING)
+
+    assert one.overall_score == other.overall_score
+    assert one.gates == other.gates
+    assert [hit.rule for hit in one.hits] == [hit.rule for hit in other.hits]
+
+
+FAULTS = {
+    "slop": "It is important to note that mud dries.",
+    "banned": "We delve into it.",
+    "em_dash": "Mud — brown.",
+    "citations": "Mud dries [citation needed].",
+    "headings": "# A\n\n### B",
+}
+
+
+@pytest.mark.parametrize("gate", FAULTS)
+@given(count=st.integers(0, 60))
+@settings(max_examples=15)
+def test_a_score_falls_with_each_fault(gate: str, count: int) -> None:
+    plain = "The river carries mud to the sea, and leaves it there."
+
+    def score(faults: int) -> float:
+        text = "\n\n".join([FAULTS[gate]] * faults + [plain] * (100 - faults))
+        return report_on(text).gates[gate].score
+
+    assert score(count + 1) < score(count)
+
+
+def prose(size: int) -> str:
+    dice = random.Random(7)
+    words = ["".join(dice.choices(string.ascii_lowercase, k=dice.randint(2, 9))) for _ in range(500)]
+    lines, length = [], 0
+    while length < size:
+        line = " ".join(dice.choices([*words, "delve into", "—", "in conclusion,"], k=12)) + "."
+        lines.append(line)
+        length += len(line) + 1
+    return "".join(f"{line}\n" + "\n" * (n % 4 == 0) for n, line in enumerate(lines))
+
+
+HOSTILE = {
+    "prose": prose,
+    "one line": lambda size: prose(size).replace("\n", " "),
+    "brackets": lambda size: "[" * size,
+    "images": lambda size: "![" * (size // 2),
+    "stars": lambda size: "*a " * (size // 3),
+    "backticks": lambda size: "`a``b" * (size // 5),
+    "quotes": lambda size: "> " * (size // 2) + "a",
+    "dashes": lambda size: "—" * size,
+    "spaced dashes": lambda size: "a — " * (size // 4),
+    "faults on a line": lambda size: "delve into " * (size // 11),
+    "table": lambda size: "|a|b|\n|-|-|\n" + "|—|—|\n" * (size // 6),
+    "parentheses": lambda size: "(Lee, 2020" * (size // 10) + "\n\n## References\n\nLee, A. (2020). B.",
+    "headings": lambda size: "# a\n" * (size // 4),
+    "letters": lambda size: "a" * size,
+    "blanks": lambda size: "a" + " " * size + "b",
+    "dots": lambda size: "a." * (size // 2),
+}
+
+
+def seconds(text: str) -> float:
+    start = time.process_time()
+    report_on(text, ALL)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_time_is_linear(kind: str) -> None:
+    """Four times the text takes about four times as long; sixteen would be quadratic."""
+    small, large = HOSTILE[kind](8_000), HOSTILE[kind](32_000)
+
+    assert seconds(large) < 9 * max(seconds(small), 0.02)
