@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
 
 from mulligan.commands.printing import json_option, legible, show_json, table
 from mulligan.errors import InvalidInput
@@ -40,7 +39,9 @@ def gates(file: str, config: str | None, as_json: bool) -> None:
     """
     rules = _rules(config)
     report = report_on(_text(file), rules)
-    shown = GatesReport(file=file, **{name: getattr(report, name) for name in Report.__struct_fields__})
+    shown = GatesReport(
+        file=file, **{name: getattr(report, name) for name in Report.__struct_fields__}
+    )
     if as_json:
         show_json(shown)
     else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
 from typing import NamedTuple
 
 from mulligan.quality.report import Fix
@@ -68,7 +67,9 @@ def _action(fix: Fix, skipped: str | None) -> Action:
 
 def _located(draft: str, starts: Sequence[int], fix: Fix) -> _Cut | str:
     """Where a fix applies, or why it does not."""
-    assert fix.line is not None and fix.before is not None and fix.after is not None
+    assert fix.line is not None
+    assert fix.before is not None
+    assert fix.after is not None
     if not 1 <= fix.line <= len(starts):
         return "the draft has no such line"
     first = starts[fix.line - 1]
@@ -84,7 +85,7 @@ def _located(draft: str, starts: Sequence[int], fix: Fix) -> _Cut | str:
 
 
 def _starting(pattern: re.Pattern[str], draft: str, first: int, end: int) -> list[re.Match[str]]:
-    found = []
+    found: list[re.Match[str]] = []
     at = first
     while at < end and len(found) < 2:
         one = pattern.search(draft, at)
@@ -101,20 +102,25 @@ def _narrowed(draft: str, found: re.Match[str], after: str) -> _Cut:
     line_end = _LINE_END.search(before)
     if line_end is not None:
         after = _LINE_END.sub(line_end[0], after)
-    head = len(commonprefix([before, after]))
-    tail = len(commonprefix([before[head:][::-1], after[head:][::-1]]))
-    return _Cut(
-        found.start() + head, found.end() - tail, after[head : len(after) - tail]
-    )
+    head = _shared(before, after)
+    tail = _shared(before[head:][::-1], after[head:][::-1])
+    return _Cut(found.start() + head, found.end() - tail, after[head : len(after) - tail])
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _refused(
     draft: str, starts: Sequence[int], fix: Fix, cut: _Cut, cuts: Sequence[_Cut], rules: Rules
 ) -> str | None:
     """Why an edit that has its place is not made all the same."""
-    if any(cut.start < one.end and one.start < cut.end or cut[:2] == one[:2] for one in cuts):
+    if any((cut.start < one.end and one.start < cut.end) or cut[:2] == one[:2] for one in cuts):
         return "another edit changes the same words"
-    assert fix.line is not None and fix.before is not None
+    assert fix.line is not None
+    assert fix.before is not None
     last = fix.line + len(_LINE_END.split(fix.before))
     first = starts[max(0, fix.line - 2)]
     end = starts[last] if last < len(starts) else len(draft)
@@ -127,9 +133,7 @@ def _wording(part: str, rules: Rules) -> Counter[str]:
     """What the gates on wording say of the lines around an edit, by rule."""
     document = Document(part, rules.structure)
     finder = Finder(rules.slop)
-    rules_hit = [
-        hit.rule for gate in (banned, em_dash) for hit in gate(document, rules).hits
-    ]
+    rules_hit = [hit.rule for gate in (banned, em_dash) for hit in gate(document, rules).hits]
     rules_hit += [
         f"slop.{match.phrase.id}" for block in document.blocks for match in finder.find(block)
     ]
@@ -148,7 +152,9 @@ def sections_of(draft: str, rules: Rules) -> dict[str, str]:
     starts[0] = 0
     document = Document(draft, rules.structure)
     return {
-        section.name: draft[starts[section.first_line - 1] : _start(starts, section.end_line, draft)]
+        section.name: draft[
+            starts[section.first_line - 1] : _start(starts, section.end_line, draft)
+        ]
         for section in document.sections
     }
 

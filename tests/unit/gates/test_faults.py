@@ -51,7 +51,11 @@ FAULTS = [
     ("Tab\tand a plethora of fish.", "banned.a-plethora-of", 9),
     ("Größe, naïve 𝒳: an ever-evolving bed.", "banned.ever-evolving", 20),
     ("- An item, and we delve\n  into it.", "banned.delve-into", 19),
-    ("The bed [unlocks the power of](http://a.b/delve-into) mud.", "banned.unlock-the-power-of", 10),
+    (
+        "The bed [unlocks the power of](http://a.b/delve-into) mud.",
+        "banned.unlock-the-power-of",
+        10,
+    ),
     ("Rain — and mud.", "em_dash.found", 6),
     ("Rain&mdash;and mud.", "em_dash.found", 5),
     ("- **Mud** — brown.", "em_dash.found", 11),
@@ -92,9 +96,7 @@ def test_the_article_has_no_fault() -> None:
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize(("fault", "rule", "column"), FAULTS)
-def test_a_fault_is_flagged_where_it_stands(
-    fault: str, rule: str, column: int, ends: str
-) -> None:
+def test_a_fault_is_flagged_where_it_stands(fault: str, rule: str, column: int, ends: str) -> None:
     text = "\ufeff" + ARTICLE.format(fault, "", "").replace("\n", ends)
     line = AT + fault.startswith("\n")
 

@@ -17,7 +17,9 @@ from mulligan.workflows.article.gates.judge import report_on
 from mulligan.workflows.article.gates.rules import Brief, Config, rules_of
 
 WORDING = rules_of(Config(only=("slop", "banned", "em_dash", "citations")))
-ALL = rules_of(Config(profile="article", brief=Brief(target_words=200, keyword="mud", format="faq")))
+ALL = rules_of(
+    Config(profile="article", brief=Brief(target_words=200, keyword="mud", format="faq"))
+)
 
 PARTS = st.sampled_from(
     [
@@ -31,7 +33,7 @@ PARTS = st.sampled_from(
 TEXT = st.lists(PARTS | st.text(max_size=5), max_size=40).map("".join)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100, deadline=None)
 @given(TEXT)
 def test_no_text_crashes_a_gate_and_every_hit_has_its_place(text: str) -> None:
     lines = Document(text, {}).lines.lines
@@ -43,7 +45,7 @@ def test_no_text_crashes_a_gate_and_every_hit_has_its_place(text: str) -> None:
             assert hit.before in "\n".join(lines[hit.line - 1 :])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100, deadline=None)
 @given(TEXT)
 def test_each_character_of_prose_is_found_in_the_source(text: str) -> None:
     document = Document(text, {})
@@ -52,17 +54,25 @@ def test_each_character_of_prose_is_found_in_the_source(text: str) -> None:
         for at, one in enumerate(block.text):
             start, end = block.prose.source(at)
             if end - start == 1 and one not in (" ", PLACEHOLDER):
-                assert document.lines.text[start] == one.replace("\x00", "\ufffd") or (
-                    document.lines.text[start] == "\x00"
-                )
+                assert document.lines.text[start] == one
 
 
-WORDS = ["mud", "river", "delve into", "flows", "a plethora of", "slowly,", "then. Next", "in conclusion,"]
+WORDS = [
+    "mud",
+    "river",
+    "delve into",
+    "flows",
+    "a plethora of",
+    "slowly,",
+    "then. Next",
+    "in conclusion,",
+]
 SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(
     lambda words: "The " + " ".join(words) + "."
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(SENTENCES, st.integers(10, 120), st.sampled_from(["", "- ", "> ", "1. "]))
 def test_scores_stay_when_lines_are_wrapped_anew(text: str, width: int, marker: str) -> None:
     """Hyphens are no place to break a line: a wrapped word would be another word."""
@@ -88,12 +98,12 @@ FAULTS = {
 
 @pytest.mark.parametrize("gate", FAULTS)
 @given(count=st.integers(0, 60))
-@settings(max_examples=15)
+@settings(max_examples=8, deadline=None)
 def test_a_score_falls_with_each_fault(gate: str, count: int) -> None:
     plain = "The river carries mud to the sea, and leaves it there."
 
     def score(faults: int) -> float:
-        text = "\n\n".join([FAULTS[gate]] * faults + [plain] * (100 - faults))
+        text = "\n\n".join([FAULTS[gate]] * faults + [plain] * (70 - faults))
         return report_on(text).gates[gate].score
 
     assert score(count + 1) < score(count)
@@ -101,7 +111,9 @@ def test_a_score_falls_with_each_fault(gate: str, count: int) -> None:
 
 def prose(size: int) -> str:
     dice = random.Random(7)
-    words = ["".join(dice.choices(string.ascii_lowercase, k=dice.randint(2, 9))) for _ in range(500)]
+    words = [
+        "".join(dice.choices(string.ascii_lowercase, k=dice.randint(2, 9))) for _ in range(500)
+    ]
     lines, length = [], 0
     while length < size:
         line = " ".join(dice.choices([*words, "delve into", "—", "in conclusion,"], k=12)) + "."
@@ -122,7 +134,9 @@ HOSTILE = {
     "spaced dashes": lambda size: "a — " * (size // 4),
     "faults on a line": lambda size: "delve into " * (size // 11),
     "table": lambda size: "|a|b|\n|-|-|\n" + "|—|—|\n" * (size // 6),
-    "parentheses": lambda size: "(Lee, 2020" * (size // 10) + "\n\n## References\n\nLee, A. (2020). B.",
+    "parentheses": lambda size: (
+        "(Lee, 2020" * (size // 10) + "\n\n## References\n\nLee, A. (2020). B."
+    ),
     "headings": lambda size: "# a\n" * (size // 4),
     "letters": lambda size: "a" * size,
     "blanks": lambda size: "a" + " " * size + "b",
@@ -139,6 +153,6 @@ def seconds(text: str) -> float:
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_time_is_linear(kind: str) -> None:
     """Four times the text takes about four times as long; sixteen would be quadratic."""
-    small, large = HOSTILE[kind](8_000), HOSTILE[kind](32_000)
+    small, large = HOSTILE[kind](4_000), HOSTILE[kind](16_000)
 
     assert seconds(large) < 9 * max(seconds(small), 0.02)

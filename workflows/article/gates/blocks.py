@@ -75,7 +75,9 @@ def blocks_of(source: Lines) -> Iterator[Found]:
         elif token.nesting < 0:
             open_now.pop()
         elif token.type == "inline" and token.content:
-            yield _found(source, token, open_now, level, list(pieces(md, token.content, env)), cells)
+            yield _found(
+                source, token, open_now, level, list(pieces(md, token.content, env)), cells
+            )
 
 
 def _found(
@@ -89,8 +91,9 @@ def _found(
     kind = _kind(open_now)
     line = cells.line if kind == "cell" or token.map is None else token.map[0] + 1
     anchors = cells.anchors(token.content) if "table" in open_now else _anchors(source, token, line)
-    prose = Prose([(text, _at(anchors, start), _at(anchors, end - 1) + 1)
-                   for text, start, end in read])
+    prose = Prose(
+        [(text, _at(anchors, start), _at(anchors, end - 1) + 1) for text, start, end in read]
+    )
     lists = [one for one in open_now if one.endswith("_list")]
     ordered = bool(lists) and lists[-1] == "ordered_list"
     return Found(kind, prose, line, level if kind == "heading" else 0, ordered)
@@ -109,10 +112,16 @@ def _at(anchors: Anchors, offset: int) -> int:
 
 
 def _anchors(source: Lines, token: Token, first_line: int) -> Anchors:
-    """Each line of a content is the end of its line in the source, less closing marks and blanks."""
+    """Each line of a content ends its line in the source, but for closing marks and blanks."""
     anchors: Anchors = []
     at = 0
-    for number, line in enumerate(token.content.split("\n"), start=first_line):
+    content = token.content.split("\n")
+    while (
+        first_line < len(source.lines)
+        and content[0].strip(" \t") not in source.lines[first_line - 1]
+    ):
+        first_line += 1  # a line of such blanks as Unicode alone has: the content starts after it
+    for number, line in enumerate(content, start=first_line):
         core = line.strip(" \t")
         column = max(0, source.lines[number - 1].rfind(core))
         anchors.append((at + line.find(core), source.start(number) + column))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from mulligan.workflows.article.gates.document import Block, Document
-from mulligan.workflows.article.gates.finding import Finding, Hit, Unasked, faultless
+from mulligan.workflows.article.gates.finding import Finding, Hit, faultless
 from mulligan.workflows.article.gates.replacement import Edit, edit_of
 from mulligan.workflows.article.gates.rules import Marker, Rules
 from mulligan.workflows.article.gates.sources import (
@@ -157,8 +158,9 @@ def references(document: Document, rules: Rules) -> Finding:
 
 
 def _count_hit(document: Document, count: int, low: float, high: float) -> Hit:
-    section = next((one for one in document.sections if one.role == REFERENCES),
-                   document.sections[-1])
+    section = next(
+        (one for one in document.sections if one.role == REFERENCES), document.sections[-1]
+    )
     return Hit(
         gate="references",
         rule="references.count",
@@ -205,7 +207,7 @@ def _unbracketed(document: Document, block: Block) -> Hit:
 def _order(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
     if all(one.block.text.startswith("[") or one.block.ordered for one in sources):
         return
-    for before, one in zip(sources, sources[1:], strict=False):
+    for before, one in pairwise(sources):
         if one.surname < before.surname:
             told, advice = "not in the order of the alphabet", "Sort the list by its authors."
             yield _hit(document, one.block, 0, "references.order", told, advice)
@@ -214,7 +216,7 @@ def _order(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
 def _uncited(document: Document, sources: Sequence[Source]) -> Iterator[Hit]:
     cited = {(one.surname, one.year) for one in citations_of(document)}
     numbers = {
-        intfound[1]
+        int(found[1])
         for block in document.blocks
         if block.section.role != REFERENCES
         for found in _NUMBER.finditer(block.text)

@@ -155,7 +155,7 @@ def _name(text: str, counts: dict[str, int], taken: set[str]) -> str:
 
 def _titled(heads: Sequence[Found]) -> bool:
     """Whether the first heading is of the first level, and those after it are not."""
-    return len(heads) > 1 and heads[0].level == 1 and all(one.level > 1 for one in heads[1:])
+    return bool(heads) and heads[0].level == 1 and all(one.level > 1 for one in heads[1:])
 
 
 def _bare(heading: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from mulligan.errors import InvalidInput
 from mulligan.quality.report import CombinedVerdict, Fix, Gate, Quality, judged
 from mulligan.workflows.article.gates.citations import citations, references
 from mulligan.workflows.article.gates.document import Document
@@ -38,8 +39,8 @@ GATES: dict[str, GateFunction] = {
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What the gates say of a text: the fields of a quality report, and beside them every `hit` (those
-    of gates that pass too), in the order of the text, the gates that were `unasked` and why, and the
+    What the gates say of a text: the fields of a quality report, and beside them all `hits` in the
+    order of the text (those of gates that pass too), the gates that were `unasked` and why, and the
     count of words. `repairs` are the hits of gates that fail.
     """
 
@@ -76,11 +77,17 @@ def report_on(
         text: Markdown; any text is.
         rules: which gates to ask and what they go by; without it those that ship.
         gates: the functions of the gates that `rules` names.
+
+    Raises InvalidInput where no gate has anything to go by.
     """
     rules = rules or rules_from()
     document = Document(text, rules.structure)
     asked = {name: gates[name](document, rules) for name in rules.names}
     found = {name: one for name, one in asked.items() if isinstance(one, Finding)}
+    unasked = {name: one.because for name, one in asked.items() if isinstance(one, Unasked)}
+    if not found:
+        told = "; ".join(f"{name}: {because}" for name, because in unasked.items())
+        raise InvalidInput(f"no gate has anything to go by ({told})")
     quality = judged(
         {name: _gate(one) for name, one in found.items()},
         [_fix(hit) for one in found.values() if not one.passed for hit in one.hits],
@@ -94,7 +101,7 @@ def report_on(
         words=document.word_count,
         gates=quality.gates,
         hits=tuple(sorted(hits, key=lambda hit: (hit.line, hit.column, hit.rule))),
-        unasked={name: one.because for name, one in asked.items() if isinstance(one, Unasked)},
+        unasked=unasked,
         repairs=quality.repairs,
     )
 

@@ -25,11 +25,12 @@ class Place(NamedTuple):
 class Lines:
     """
     The lines of a text. Offsets count from 0 in `text`: the lines joined by LF, whatever ended
-    them in the original.
+    them in the original; NUL is U+FFFD, as CommonMark has it.
     """
 
     def __init__(self, original: str) -> None:
-        self.lines = _LINE_END.split(original.removeprefix(BYTE_ORDER_MARK))
+        text = original.removeprefix(BYTE_ORDER_MARK).replace("\x00", "\ufffd")
+        self.lines = _LINE_END.split(text)
         self.text = "\n".join(self.lines)
         self._starts = [0]
         for line in self.lines:

@@ -77,9 +77,7 @@ def _long(document: Document, sentences: list[tuple[Block, Sentence]]) -> list[H
     for block, one in longest:
         place = document.place(block.prose.source(one.start)[0])
         advice = "Split it, or say it in shorter words."
-        hits.append(
-            _measured("reading.high", block.section, *place, f"{one.words} words", advice)
-        )
+        hits.append(_measured("reading.high", block.section, *place, f"{one.words} words", advice))
     return hits
 
 

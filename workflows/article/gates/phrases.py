@@ -169,4 +169,3 @@ def _match(phrase: Phrase, block: Block, at: int, end: int) -> Match:
 
 def _alternative(word: str, chosen: int) -> str:
     return word.split("|")[chosen] if "|" in word else word
-

@@ -101,8 +101,12 @@ def edit_at(document: Document, start: int, end: int, after: str) -> Edit | None
     for _ in range(MOST_AROUND):
         before = whole[left:right]
         if _alone(whole, before, first_line):
-            return Edit(line, column, before, whole[left : start - first] + after
-                        + whole[end - first : right])
+            return Edit(
+                line,
+                column,
+                before,
+                whole[left : start - first] + after + whole[end - first : right],
+            )
         left, right = _wider(whole, left, right)
     return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -61,7 +61,7 @@ class Brief(_Strict):
     """What was asked for. Words are counted without headings and structure."""
 
     target_words: int | None = Field(None, ge=1)
-    section_words: dict[str, int] = {}
+    section_words: dict[str, Annotated[int, Field(ge=1)]] = {}
     keyword: str | None = Field(None, min_length=1)
     format: str | None = None
 
@@ -154,13 +154,16 @@ def _config(value: Any) -> tuple[Config | None, list[Problem]]:
     try:
         return Config.model_validate(value), []
     except ValidationError as error:
-        return None, [_problem(tuple(one["loc"]), one["type"], one["msg"])
-                      for one in error.errors()]
+        return None, [
+            _problem(tuple(one["loc"]), one["type"], one["msg"]) for one in error.errors()
+        ]
 
 
 def _problem(place: tuple[int | str, ...], kind: str, message: str) -> Problem:
     if kind == "extra_forbidden":
-        known = Config.model_fields if len(place) == 1 else _KNOWN.get(place[0], Config).model_fields
+        known = (
+            Config.model_fields if len(place) == 1 else _KNOWN.get(place[0], Config).model_fields
+        )
         return Problem(place, f"unknown key{did_you_mean(str(place[-1]), known)}")
     return Problem(place, message)
 
@@ -172,7 +175,8 @@ def _problems(config: Config) -> list[Problem]:
     defaults = _defaults()
     problems = [
         Problem(("only", n), f"no gate {name!r}{did_you_mean(name, defaults.gates)}")
-        for n, name in enumerate(config.only or ()) if name not in defaults.gates
+        for n, name in enumerate(config.only or ())
+        if name not in defaults.gates
     ]
     if config.only == ():
         problems.append(Problem(("only",), "names no gate"))
@@ -184,7 +188,14 @@ def _problems(config: Config) -> list[Problem]:
     if asked is not None and asked not in defaults.formats:
         hint = did_you_mean(asked, defaults.formats) or f"; there are {', '.join(defaults.formats)}"
         problems.append(Problem(("brief", "format"), f"no format {asked!r}{hint}"))
-    return problems
+    return problems or _weight_problems(config)
+
+
+def _weight_problems(config: Config) -> list[Problem]:
+    rules = rules_of(config)
+    if any(rules.gates[name].weight > 0 for name in rules.names):
+        return []
+    return [Problem(("gates",), "no gate that is asked has a weight above 0")]
 
 
 def _gate_problems(name: str, numbers: Mapping[str, float]) -> list[Problem]:
@@ -194,7 +205,8 @@ def _gate_problems(name: str, numbers: Mapping[str, float]) -> list[Problem]:
         return [Problem(place, f"no gate {name!r}{did_you_mean(name, _numbers())}")]
     wrong = [
         Problem((*place, key), f"unknown key{did_you_mean(key, known)}")
-        for key in numbers if key not in known
+        for key in numbers
+        if key not in known
     ]
     if wrong:
         return wrong
@@ -209,7 +221,8 @@ def _list_problems(name: str, change: ListChange) -> list[Problem]:
     known = {phrase.id for phrase in _shipped(name)}
     problems = [
         Problem((name, "remove", n), f"no entry {one!r}{did_you_mean(one, known)}")
-        for n, one in enumerate(change.remove) if one not in known
+        for n, one in enumerate(change.remove)
+        if one not in known
     ]
     for n, entry in enumerate(change.add):
         try:

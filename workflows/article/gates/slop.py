@@ -79,8 +79,11 @@ def _patterns(document: Document, rules: Rules) -> tuple[list[Hit], float]:
 
 def _whole_sentences(block: Block) -> list[Sentence]:
     """Those that end like sentences: labels, dates and captions have no rhythm."""
-    return [one for one in block.sentences if block.text[one.start : one.end].rstrip(_CLOSING)[-1:]
-            in _ENDS]
+    return [
+        one
+        for one in block.sentences
+        if block.text[one.start : one.end].rstrip(_CLOSING)[-1:] in _ENDS
+    ]
 
 
 def _burstiness(paragraphs: Sequence[Block]) -> float | None:

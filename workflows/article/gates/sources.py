@@ -23,12 +23,13 @@ _ONE = re.compile(
     r"(?P<rest>, .{1,60})?$"
 )
 _NARRATIVE = re.compile(
-    rf"\b(?P<authors>{_NAME}(?: (?:&|and) {_NAME}| et al\.?)?) \((?P<year>{YEAR})(?:, [^()]{{1,60}})?\)"
+    rf"\b(?P<authors>{_NAME}(?: (?:&|and) {_NAME}| et al\.?)?)"
+    rf" \((?P<year>{YEAR})(?:, [^()]{{1,60}})?\)"
 )
 
 
 class Source(NamedTuple):
-    """An entry of the reference list; `surname` is in small letters, or what stands in its place."""
+    """An entry of the reference list; `surname` is in small letters, or what is there instead."""
 
     block: Block
     surname: str
@@ -60,8 +61,10 @@ def sources_of(document: Document) -> list[Source]:
 def _source(block: Block) -> Source:
     text = re.sub(r"^\[\d+\]\s*", "", block.text)
     year = _ENTRY_YEAR.search(text)
-    until = min((at for at in (text.find(","), text.find(". "), text.find(" (")) if at > 0),
-                default=len(text))
+    until = min(
+        (at for at in (text.find(","), text.find(". "), text.find(" (")) if at > 0),
+        default=len(text),
+    )
     return Source(block, text[:until].strip().lower(), year[1] if year else None)
 
 

@@ -47,7 +47,9 @@ def word_count(document: Document, rules: Rules) -> Finding | Unasked:
     hits = [hit for hit, _ in _budgets(document, rules)]
     faults = distance + sum(off for _, off in _budgets(document, rules))
     if distance:
-        more = "Add what a reader still needs." if ratio < 1 else "Cut what a reader can do without."
+        more = (
+            "Add what a reader still needs." if ratio < 1 else "Cut what a reader can do without."
+        )
         told = f"{document.word_count} words of {target}"
         hits.insert(0, _at_section(_whole(document), "word_count", "text", told, more))
     return Finding(
@@ -91,7 +93,9 @@ def _budgets(document: Document, rules: Rules) -> Iterator[tuple[Hit, float]]:
 def headings(document: Document, rules: Rules) -> Finding:
     """No heading skips a level, none is empty; an article has one title."""
     hits: list[Hit] = []
-    above: list[tuple[int, int]] = []  # levels of the headings around: as written, as they should be
+    above: list[
+        tuple[int, int]
+    ] = []  # levels of the headings around: as written, as they should be
     titles = 0
     for block in (one for one in document.blocks if one.kind == "heading"):
         titles += block.level == 1
@@ -193,8 +197,9 @@ def _missing(document: Document, wanted: Format) -> Iterator[tuple[str, str, str
     items = [one for one in blocks if one.kind == "item"]
     numbered = sum(one.ordered for one in items)
     tables = any(one.kind == "cell" for one in blocks)
-    questions = sum(one.kind == "heading" and one.text.rstrip().endswith("?")
-                    for one in document.blocks)
+    questions = sum(
+        one.kind == "heading" and one.text.rstrip().endswith("?") for one in document.blocks
+    )
     sections = sum(one.role == CONTENT for one in document.sections)
     listed = sum(len(one.words) for one in items) / max(1, document.word_count)
     if sections < wanted.sections:

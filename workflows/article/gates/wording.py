@@ -93,7 +93,10 @@ def _without_dash(
     start = found.start()
     while start > 0 and block.text[start - 1] in _BLANKS:
         start -= 1
-    left, right = block.text[max(0, start - _NEAR) : start], block.text[found.end() : found.end() + _NEAR]
+    left, right = (
+        block.text[max(0, start - _NEAR) : start],
+        block.text[found.end() : found.end() + _NEAR],
+    )
     mark, advice = _mark(block, left, right)
     edit = edit_of(document, block, start, found.end(), mark)
     line = document.place(block.prose.source(found.start())[0]).line

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-import sentencex
+from sentencex.sentencex import get_sentence_boundaries
 
 LANGUAGE = "en"
 _WORD = re.compile(r"[^\W_]+(?:['’\-.,][^\W_]+)*")
@@ -44,7 +44,7 @@ def sentences_of(text: str) -> list[Sentence]:
     """The sentences of one block's text; those without a word are none."""
     plain = text.replace("\n", " ")
     found = []
-    for one in sentencex.get_sentence_boundaries(LANGUAGE, plain):
+    for one in get_sentence_boundaries(LANGUAGE, plain):
         start, end = one["start_index"], one["end_index"]
         part = plain[start:end]
         words = len(words_of(part))
