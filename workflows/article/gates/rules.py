@@ -117,6 +117,7 @@ class Config(_Strict):
 class Rules(NamedTuple):
     """All that gates go by. `names` are the gates to run, in their declared order."""
 
+    profile: str
     names: tuple[str, ...]
     brief: Brief
     gates: Mapping[str, GateRules]
@@ -239,8 +240,10 @@ def rules_of(config: Config) -> Rules:
         name: GateRules.model_validate({**own, **config.gates.get(name, {})})
         for name, own in numbers.items()
     }
+    profile = config.profile or defaults.profile
     return Rules(
-        names=config.only or defaults.profiles[config.profile or defaults.profile],
+        profile=profile,
+        names=config.only or defaults.profiles[profile],
         brief=config.brief,
         gates=gates,
         banned=_changed("banned", config.banned),

@@ -105,7 +105,7 @@ def headings(document: Document, rules: Rules) -> Finding:
         if right < block.level:
             told = f"level {block.level} under level {above[-1][1]}"
             hits.append(_relevelled(document, block, right, "skipped", told))
-        elif block.level == 1 and titles > 1 and "word_count" in rules.names:
+        elif block.level == 1 and titles > 1 and rules.profile == "article":
             hits.append(_relevelled(document, block, 2, "title", "a second title"))
             right = 2
         above.append((block.level, right))
