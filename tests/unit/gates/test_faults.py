@@ -64,6 +64,7 @@ FAULTS = [
     ("In today's fast-paced market, mud dries.", "slop.in-todays-fast-paced", 1),
     ("\n#### Deep mud", "headings.skipped", 1),
     ("Mud dries【4†source】 here.", "citations.source-mark", 10),
+    ("- Mud\n\n  dries\n【4†source】 here.", "citations.source-mark", 1),
     ("Mud dries [citation needed].", "citations.needed", 11),
     ("Mud dries :contentReference[oaicite:2]{index=2}.", "citations.oaicite", 11),
     ("Mud dries (Marsh 2018).", "citations.form", 12),
@@ -98,7 +99,7 @@ def test_the_article_has_no_fault() -> None:
 @pytest.mark.parametrize(("fault", "rule", "column"), FAULTS)
 def test_a_fault_is_flagged_where_it_stands(fault: str, rule: str, column: int, ends: str) -> None:
     text = "\ufeff" + ARTICLE.format(fault, "", "").replace("\n", ends)
-    line = AT + fault.startswith("\n")
+    line = AT + (3 if fault.startswith("- Mud") else fault.startswith("\n"))
 
     found = hits(text)
 

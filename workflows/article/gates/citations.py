@@ -83,7 +83,8 @@ def _markers(document: Document, block: Block, markers: Sequence[Marker]) -> Ite
 
 def _deleted(document: Document, block: Block, found: re.Match[str]) -> Edit | None:
     start = found.start()
-    while start > 0 and block.text[start - 1] in " \t":
+    source = document.lines.text
+    while start > 0 and source[block.prose.source(start - 1)[0]] in " \t":
         start -= 1
     return edit_of(document, block, start, found.end(), "")
 

@@ -36,11 +36,13 @@ def phrase_hit(document: Document, block: Block, match: Match, gate: str) -> Hit
     edit = None
     if match.use is not None:
         edit = in_words(document, block, match.start, match.end, match.use)
+    if edit is not None and edit.line != line:
+        edit = None  # its article stands on the line before
     found = " ".join(block.text[match.start : match.end].split())
     return Hit(
         gate=gate,
         rule=f"{gate}.{match.phrase.id}",
-        line=line if edit is None else edit.line,
+        line=line,
         column=column,
         section=block.section.name,
         message=f"“{found}”",
