@@ -162,7 +162,10 @@ class Session:
             if state.status == "cancelling":  # nobody could wake it: it tries again by itself
                 self._release((), Move(self.task, "timer", CANCEL_AGAIN_MS))
             else:
-                self._release(parked(state, self.task, detail), Move(self.task, "wait"))
+                # Nobody wakes an overseer again; all others wait for an operator.
+                over = parse_task(self.task)[1] == "overseer"
+                leave = Move(self.task, "end" if over else "wait")
+                self._release(parked(state, self.task, detail), leave)
         except (StoreUnavailable, StoreFull) as error:
             _log.warning("not_parked", reason=type(error).__name__)
 

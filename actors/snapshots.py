@@ -25,6 +25,7 @@ from mulligan.projections import (
     changes,
     invocations,
     nodes,
+    output_repairs,
     repairs,
     run,
     state,
@@ -42,7 +43,7 @@ TTL_MS = 86_400_000
 """A run that nobody has touched for a day may be folded anew."""
 
 _FOLDED_BY = (
-    *(run, state, allowance, calls, changes, invocations, nodes, repairs),
+    *(run, state, allowance, calls, changes, invocations, nodes, output_repairs, repairs),
     *(facts, payload, plan, tool_spec),
 )
 

@@ -36,6 +36,7 @@ from mulligan.errors import (
 from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import node_of_invocation
 from mulligan.events.payload import Payload
+from mulligan.events.sealed import unseal
 from mulligan.events.store import Append, Appended, ByTask, Held
 
 if TYPE_CHECKING:
@@ -113,7 +114,12 @@ def _context(session: Session) -> Context:
     def value_of(payload: Payload) -> Any:
         return session.runtime.cache.value(session.run, payload)
 
-    return Context(session.now_ms(), value_of, session.runtime.provider.prepare, random.random())
+    def candidate_of(task: str) -> str | None:
+        sealed = session.runtime.store.sealed(task)
+        return unseal(sealed) if sealed is not None else None
+
+    prepare = session.runtime.provider.prepare
+    return Context(session.now_ms(), value_of, prepare, random.random(), candidate_of)
 
 
 def _append(
@@ -135,6 +141,8 @@ def _append(
         phase=decision.phase,
         causation=last_event or None,
         correlation=correlation,
+        sealed=decision.sealed,
+        discarded=decision.discarded,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import Cause
 from mulligan.events.payload import Payload
+from mulligan.events.sealed import Sealed
 from mulligan.events.store import Move
 from mulligan.providers.port import Answer, Failure, ModelRequest, Prepared
 from mulligan.schemas.plan import FunctionPlan, PluginPlan, ToolSpec
@@ -30,14 +31,16 @@ class Context(msgspec.Struct, frozen=True):
     """
     What a decision may ask about the world besides the state: the server's time, the value behind
     a payload (content-addressed, so the same whenever it is read), how a request would leave,
-    `chance`, a random number from 0 to 1 for the jitter of waits, and `no_slot`, if it is known
-    that no request may leave now.
+    `chance`, a random number from 0 to 1 for the jitter of waits, the candidate that is sealed for
+    a task of the overseer's, None once it is gone, and `no_slot`, if it is known that no request
+    may leave now.
     """
 
     now_ms: int
     value_of: Callable[[Payload], Any]
     prepare: Callable[[ModelRequest], Prepared]
     chance: float
+    candidate_of: Callable[[str], str | None]
     no_slot: NoSlot | None = None
 
 
@@ -142,13 +145,15 @@ class Release(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """
     One step of a decision: events, then an effect or a release. With neither, the next step is
-    taken on the state that the events lead to.
+    taken on the state that the events lead to. `sealed` and `discarded`: candidates (see `Append`).
     """
 
     events: tuple[NewEvent, ...] = ()
     effect: Effect | None = None
     release: Release | None = None
     phase: Literal["cancelling", "closed"] | None = None
+    sealed: tuple[Sealed, ...] = ()
+    discarded: tuple[str, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -159,3 +164,5 @@ class Decision(msgspec.Struct, frozen=True):
     effect: Effect | None
     release: Release | None
     phase: Literal["cancelling", "closed"] | None
+    sealed: tuple[Sealed, ...] = ()
+    discarded: tuple[str, ...] = ()

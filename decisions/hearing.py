@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from mulligan.decisions import allowance, asking, parts
+from mulligan.decisions import allowance, asking, overseer, parts
 from mulligan.decisions.allowance import FailedAttempt
 from mulligan.decisions.capacity import window_of
 from mulligan.decisions.conversation import CALL_SUBAGENT, in_force, turn_number
 from mulligan.decisions.decision import Context, ModelOutcome, Step
 from mulligan.decisions.ending import event, fail, interrupted, pause
-from mulligan.decisions.submission import judged
+from mulligan.decisions.submission import NO_OUTPUT, judged
 from mulligan.decisions.turn import AskedUser, Called, Failed, Refused, Submitted, classify
 from mulligan.decisions.waiting import TOO_LATE, backoff_ms, left_ms
 from mulligan.events.envelope import NewEvent
@@ -29,7 +29,7 @@ from mulligan.events.facts import (
 )
 from mulligan.events.ids import call_id
 from mulligan.events.payload import Payload, digest_of
-from mulligan.projections.state import Invocation, RunState
+from mulligan.projections.state import Invocation, OutputRepair, RunState
 from mulligan.providers.port import Answer, Failure, ToolCall
 
 REFUSED = Cause(kind="refused", message="the model refused to answer")
@@ -138,6 +138,8 @@ def _answer(state: RunState, invocation: Invocation, request_id: str, answer: An
         before = (*before, *(event(invocation, fact) for fact in output.facts))
         if output.failed is None:
             return Step(before)
+        if overseer.may_repair(invocation, output):
+            return overseer.asked(state, invocation, before, kind, output)
         kind = output.failed
     if isinstance(kind, AskedUser):
         kind = Failed("mixed_turn", "this node does not allow questions to the user")
@@ -148,6 +150,12 @@ def _answer(state: RunState, invocation: Invocation, request_id: str, answer: An
             return _again(state, invocation, before, request_id, kind, used)
         case _:
             assert_never(kind)
+
+
+def unrepaired(invocation: Invocation, repair: OutputRepair) -> Step:
+    """The overseer could not help: what follows is what would have followed without it (OVR-2)."""
+    cause = Cause(kind=repair.kind, message=NO_OUTPUT[repair.kind])
+    return _recover(invocation, (), invocation.retry_of or "", repair.kind, cause)
 
 
 def _again(

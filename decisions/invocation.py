@@ -22,7 +22,7 @@ from mulligan.decisions.decision import (
     ToolOutcome,
 )
 from mulligan.decisions.ending import event, fail, interrupted, pause
-from mulligan.decisions.hearing import heard
+from mulligan.decisions.hearing import heard, unrepaired
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED, left_ms
 from mulligan.events.facts import HistoryCompacted, ModelRequested, TimerFired
 from mulligan.events.ids import node_of_invocation
@@ -48,17 +48,25 @@ def proceed(
 
 
 def _go_on(state: RunState, invocation: Invocation, context: Context) -> Step:
-    """Nothing is under way: the time, then the timer, then open calls, then the next request."""
+    """
+    Nothing is under way: the time, then the timer, then a repair of the output, then open calls,
+    then the next request.
+    """
     left = left_ms(state, invocation, context.now_ms)
     if left is not None and left <= 0 and not effects.unsettled(invocation):
         return fail(invocation, (), DEADLINE_EXCEEDED)
     if invocation.timer_due_ms is not None:
         return _wait(invocation, invocation.timer_due_ms - context.now_ms)
+    repair = invocation.output_repair
+    if repair is not None and repair.phase == "failed":
+        return unrepaired(invocation, repair)
+    if repair is not None and repair.open:
+        return Step(release=_until_woken(state, invocation, left))
     call = effects.next_call(state, invocation, context)
     if call is not None:
         return call
     if any(call.status not in ANSWERED_CALL for call in invocation.calls.values()):
-        return Step(release=_until_called_back(state, invocation, left))
+        return Step(release=_until_woken(state, invocation, left))
     if invocation.split is not None:
         return parts.proceed(state, invocation, context)
     in_vain = allowance.made_no_call(invocation)
@@ -85,8 +93,8 @@ def _wait(invocation: Invocation, left: int) -> Step:
     return Step((event(invocation, TimerFired(purpose="backoff", invocation=invocation.id)),))
 
 
-def _until_called_back(state: RunState, invocation: Invocation, left: int | None) -> Release:
-    """A called agent works; its caller waits for it, or until its own time is over."""
+def _until_woken(state: RunState, invocation: Invocation, left: int | None) -> Release:
+    """A called agent or the overseer works; who waits for it does so until its time is over."""
     node = state.nodes[node_of_invocation(invocation.id)]
     if left is None or (node.status == "paused" and node.reason not in ASKS_A_PERSON):
         return Release("wait")

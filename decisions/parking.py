@@ -5,6 +5,7 @@ the reason, until an operator has seen to it.
 
 from __future__ import annotations
 
+from mulligan.decisions import overseer
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import Fact, NodePaused, RunPaused
 from mulligan.events.ids import node_of_invocation
@@ -13,8 +14,13 @@ from mulligan.projections.state import ENDED_NODE, RunState
 
 
 def parked(state: RunState, task: str, detail: str) -> tuple[NewEvent, ...]:
-    """The events that park what `task` works: its node, or the run itself."""
+    """
+    The events that park what `task` works: its node, or the run itself. The overseer parks nothing:
+    it has failed, and the original error stands.
+    """
     _, kind, subject = parse_task(task)
+    if kind == "overseer":
+        return overseer.given_up(state, subject)
     invocation = (state.carried or "") if kind == "run" else subject
     node = state.nodes.get(node_of_invocation(invocation))
     pause: Fact = RunPaused(reason="parked", detail=detail)

@@ -16,6 +16,7 @@ from mulligan.events.store import Move
 from mulligan.events.tasks import (
     TaskKind,
     node_task,
+    overseer_task,
     parse_task,
     repair_task,
     run_task,
@@ -63,16 +64,39 @@ def _moves(state: RunState, event: NewEvent) -> Iterable[Move]:
             yield Move(node_task(state.run, event.node or ""), "ready", HINT_GRACE_MS)
         case facts.SubagentCalled():
             yield Move(subagent_task(state.run, fact.invocation), "ready", HINT_GRACE_MS)
+        case facts.OutputRepairRequested():
+            task = overseer_task(state.run, fact.invocation, event.attempt or 1)
+            yield Move(task, "ready", HINT_GRACE_MS)
+        case facts.OutputRepairSucceeded() | facts.OutputRepairFailed():
+            yield _wake(state.worker_of(fact.invocation))
         case facts.QualityFailed():
             yield Move(repair_task(state.run, event.node or ""), "ready", HINT_GRACE_MS)
         case facts.SubagentCompleted() | facts.SubagentFailed():
             yield _wake(state.worker_of(invocation_of_call(fact.invocation)))
+            yield from _overseers(state, fact.invocation)
         case (
             facts.NodeCompleted() | facts.NodeFailed() | facts.NodePaused() | facts.NodeCancelled()
         ):
             yield _wake(run)
+            yield from _overseers(state, event.node or "")
         case _:
             return
+
+
+def _overseers(state: RunState, invocation_id: str) -> Iterable[Move]:
+    """
+    Those that work for an agent that has ended, or for agents that it called: what they come to
+    must not be recorded before they have read that (OVR-9).
+    """
+    invocation = state.invocations.get(invocation_id)
+    if invocation is None:
+        return
+    repair = invocation.output_repair
+    if repair is not None and repair.open and invocation.ended:
+        yield _wake(overseer_task(state.run, invocation.id, repair.attempt))
+    for call in invocation.calls.values():
+        if call.effect is None:
+            yield from _overseers(state, call.id)
 
 
 def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:

@@ -18,6 +18,7 @@ from mulligan.events.facts import (
     OutputAccepted,
     OutputIssue,
     OutputRejected,
+    RepairableKind,
     SubagentCompleted,
 )
 from mulligan.events.payload import Payload, digest_of
@@ -30,11 +31,26 @@ RejectionKind = Literal[
 ]
 
 
+MAX_CANDIDATE_BYTES = 65_536
+"""A larger candidate is not repaired by the overseer (OVR-3)."""
+
+NO_OUTPUT: dict[RepairableKind, str] = {
+    "invalid_json": "the output is not JSON",
+    "wrong_envelope": "the output is not in the form that was asked for",
+    "schema_violation": "the output does not fit its schema",
+}
+"""What is told of an output that was rejected as such."""
+
+
 class Judged(msgspec.Struct, frozen=True):
-    """What the log says of an output, and why it is none; None for one that is accepted."""
+    """
+    What the log says of an output, and why it is none; None for one that is accepted. `repairable`
+    is what it was rejected as, if an overseer could make something of it.
+    """
 
     facts: tuple[Fact, ...]
     failed: Failed | Refused | None = None
+    repairable: RepairableKind | None = None
 
 
 def judged(
@@ -54,30 +70,26 @@ def judged(
     )
     match verdict:
         case Completed():
-            return Judged(_accepted(invocation, verdict))
+            return Judged(accepted(invocation, verdict))
         case verdicts.TruncatedResponse(issues=issues):
             rejected = _rejected(invocation, submitted, "truncated", issues)
-            return Judged(rejected, Failed("length", "the output is cut off"))
+            return Judged((rejected,), Failed("length", "the output is cut off"))
         case verdicts.InvalidJson(issues=issues):
-            rejected = _rejected(invocation, submitted, "invalid_json", issues)
-            return Judged(rejected, Failed("invalid_json", "the output is not JSON"))
+            return _unfit(invocation, submitted, "invalid_json", issues)
         case verdicts.WrongEnvelope(issues=issues):
-            rejected = _rejected(invocation, submitted, "wrong_envelope", issues)
-            message = "the output is not in the form that was asked for"
-            return Judged(rejected, Failed("wrong_envelope", message))
+            return _unfit(invocation, submitted, "wrong_envelope", issues)
         case verdicts.SchemaViolation(issues=issues):
-            rejected = _rejected(invocation, submitted, "schema_violation", issues)
-            message = "the output does not fit its schema"
-            return Judged(rejected, Failed("schema_violation", message))
+            return _unfit(invocation, submitted, "schema_violation", issues)
         case verdicts.Refused(issues=issues):
-            return Judged(_rejected(invocation, submitted, "refused", issues), Refused())
+            return Judged((_rejected(invocation, submitted, "refused", issues),), Refused())
         case _:
             assert_never(verdict)
 
 
-def _accepted(invocation: Invocation, verdict: Completed) -> tuple[Fact, ...]:
+def accepted(invocation: Invocation, verdict: Completed) -> tuple[Fact, ...]:
+    """What the log says of an output that is the invocation's: it ends with it."""
     output = Payload.of(verdict.output)
-    accepted = OutputAccepted(
+    taken = OutputAccepted(
         invocation=invocation.id,
         digest=output.digest,
         assistant_message=verdict.assistant_message,
@@ -91,7 +103,18 @@ def _accepted(invocation: Invocation, verdict: Completed) -> tuple[Fact, ...]:
             invocation=invocation.id, output=output, assistant_message=verdict.assistant_message
         )
     )
-    return (accepted, ended)
+    return (taken, ended)
+
+
+def _unfit(
+    invocation: Invocation,
+    submitted: Submitted,
+    kind: RepairableKind,
+    issues: tuple[Issue, ...],
+) -> Judged:
+    rejected = _rejected(invocation, submitted, kind, issues)
+    small = rejected.bytes <= MAX_CANDIDATE_BYTES
+    return Judged((rejected,), Failed(kind, NO_OUTPUT[kind]), kind if small else None)
 
 
 def _rejected(
@@ -99,7 +122,7 @@ def _rejected(
     submitted: Submitted,
     kind: RejectionKind,
     issues: tuple[Issue, ...],
-) -> tuple[Fact, ...]:
+) -> OutputRejected:
     """The candidate is named by digest and size; its issues quote nothing of it (OVR-10)."""
     text = submitted.raw.encode("utf-8", "surrogatepass")
     told = tuple(
@@ -111,11 +134,10 @@ def _rejected(
         )
         for issue in issues
     )
-    rejected = OutputRejected(
+    return OutputRejected(
         invocation=invocation.id,
         kind=kind,
         issues=told,
         digest=digest_of(text),
         bytes=len(text),
     )
-    return (rejected,)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mulligan.decisions import effects, invocation, node, repair, run
+from mulligan.decisions import effects, invocation, node, overseer, repair, run
 from mulligan.decisions.decision import (
     AskModel,
     Context,
     Decision,
+    ModelOutcome,
     Outcome,
     Release,
     Step,
@@ -24,6 +25,7 @@ from mulligan.decisions.reactions import reactions
 from mulligan.decisions.slots import wait_in_lane
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.ids import invocation_of_call, node_of_invocation
+from mulligan.events.sealed import Sealed
 from mulligan.events.store import Move
 from mulligan.events.tasks import parse_task
 from mulligan.projections.run import evolve
@@ -43,15 +45,21 @@ def decide(
 ) -> Decision:
     """
     What the holder of `task` has to do, given what its last effect came to. `state` is not changed.
-    With `record_only` the outcome is recorded and nothing new is begun.
+    With `record_only` the outcome is recorded and nothing new is begun; the overseer, who begins
+    nothing after its outcome, leaves with it.
     """
+    record_only = record_only and parse_task(task)[1] != "overseer"
     branch = state.branch()
     events: list[NewEvent] = []
+    sealed: list[Sealed] = []
+    discarded: list[str] = []
     while True:
         step = _step(branch, task, context, outcome)
         if isinstance(step.effect, AskModel) and context.no_slot is not None:
             step = wait_in_lane(branch, task, step.effect, context.no_slot)
         outcome = None
+        sealed += step.sealed
+        discarded += step.discarded
         for event in step.events:
             events.append(event)
             evolve(branch, _tried(branch, event, context))
@@ -60,7 +68,15 @@ def decide(
     moves = reactions(branch, events, task)
     if step.release is not None:
         moves = (*moves, Move(task, step.release.to, step.release.delay_ms))
-    return Decision(tuple(events), moves, step.effect, step.release, step.phase)
+    return Decision(
+        tuple(events),
+        moves,
+        step.effect,
+        step.release,
+        step.phase,
+        sealed=tuple(sealed),
+        discarded=tuple(discarded),
+    )
 
 
 def _tried(branch: RunState, event: NewEvent, context: Context) -> Envelope:
@@ -89,7 +105,7 @@ def _step(state: RunState, task: str, context: Context, outcome: Outcome | None)
         case "repair":
             return _repair(state, subject, context, outcome)
         case "overseer":
-            raise ValueError(f"{task!r}: no decisions for this kind of task in this version")
+            return _overseer(state, subject, context, outcome)
 
 
 def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:
@@ -145,6 +161,13 @@ def _subagent(
 ) -> Step:
     if state.status == "cancelling":
         return _stopped(state, outcome)
-    if called.status in ("completed", "failed", "cancelled"):
+    if called.ended:
         return Step(release=Release("end"))
     return invocation.proceed(state, called, context, outcome)
+
+
+def _overseer(state: RunState, subject: str, context: Context, outcome: Outcome | None) -> Step:
+    if state.status == "cancelling":
+        return _stopped(state, outcome)
+    assert outcome is None or isinstance(outcome, ModelOutcome)
+    return overseer.proceed(state, subject, context, outcome)

@@ -44,6 +44,19 @@ RetryReason = Literal[
 ToolOutcome = Literal["not_started", "succeeded", "failed", "unknown"]
 EffectClass = Literal["read", "idempotent", "write"]
 OutputMode = Literal["native", "tool", "prompt"]
+RepairableKind = Literal["invalid_json", "wrong_envelope", "schema_violation"]
+"""What an output can be rejected as and still be worth a repair by the overseer (OVR-3)."""
+RepairFailure = Literal[
+    "invocation_failed",
+    "not_completed",
+    "missing_arguments",
+    "oversize",
+    "truncated",
+    "protocol_failed",
+    "interrupted",
+    "candidate_expired",
+]
+"""Why the overseer could not help (OVR-7)."""
 ReviewVerdict = Literal["approved", "approved_with_minor_suggestions", "rejected"]
 Priority = Literal[-1, 0, 1]
 """Of a run's wake-ups in the queue: the smaller goes first."""
@@ -363,15 +376,23 @@ class OutputRejected(Fact, frozen=True, kw_only=True):
 
 
 class OutputRepairRequested(Fact, frozen=True, kw_only=True):
-    """The overseer is asked to repair a sealed candidate."""
+    """
+    The overseer is asked to repair a sealed candidate, which is named by digest and size.
+    `provider_id` is the provider's id of the call that carried it; None where it came as text.
+    """
 
     invocation: str
+    kind: RepairableKind
     digest: str
     bytes: int
+    provider_id: str | None = None
 
 
 class OutputRepairStarted(Fact, frozen=True, kw_only=True):
-    """The overseer's one request is about to leave."""
+    """
+    The overseer's one request is about to leave: the `ModelRequested` beside it, which is of the
+    overseer's own invocation.
+    """
 
     invocation: str
     model: str
@@ -379,30 +400,26 @@ class OutputRepairStarted(Fact, frozen=True, kw_only=True):
 
 
 class OutputRepairSucceeded(Fact, frozen=True, kw_only=True):
-    """The overseer's answer passed the completion protocol."""
+    """
+    The overseer's answer passed the completion protocol, as the output of the call `provider_id`.
+    `novel` are paths of strings and numbers that the candidate did not hold (OUT-6).
+    """
 
     invocation: str
     model: str
     request_id: str
-    usage: Usage | None = None
+    provider_id: str | None = None
+    novel: tuple[str, ...] = ()
 
 
 class OutputRepairFailed(Fact, frozen=True, kw_only=True):
-    """The overseer could not help; the original error stands."""
+    """The overseer could not help; the original error stands. `detail` says more in fixed words."""
 
     invocation: str
-    reason: Literal[
-        "invocation_failed",
-        "not_completed",
-        "missing_arguments",
-        "oversize",
-        "truncated",
-        "protocol_failed",
-        "interrupted",
-        "candidate_expired",
-    ]
+    reason: RepairFailure
     request_id: str | None = None
-    usage: Usage | None = None
+    detail: str = ""
+    novel: tuple[str, ...] = ()
 
 
 class OutputAccepted(Fact, frozen=True, kw_only=True):

@@ -30,6 +30,21 @@ def invocation_of_call(call: str) -> str:
     return call.rsplit(".", 2)[0]
 
 
+OVERSEER = "overseer"
+"""What stands in the overseer's invocation ids where other calls have the number of a turn."""
+
+
+def overseer_invocation(invocation: str, attempt: int) -> str:
+    """The overseer's own invocation for an attempt of another: `collect.overseer.2`."""
+    return f"{invocation}.{OVERSEER}.{attempt}"
+
+
+def overseen(invocation: str) -> str | None:
+    """The invocation whose output the overseer's repairs, for one of the overseer's; else None."""
+    parts = invocation.rsplit(".", 2)
+    return parts[0] if len(parts) == 3 and parts[1] == OVERSEER else None
+
+
 def node_of_invocation(invocation: str) -> str:
     """The node instance that an invocation, its own or a subagent's, works for."""
     return invocation.partition(".")[0]

@@ -49,6 +49,10 @@ class Keys:
         """string: a large value of the run"""
         return f"{self._at}:b:{run}:{digest}"
 
+    def sealed(self, task: str) -> str:
+        """string, with a time to live: the candidate that a task of the overseer's is to repair"""
+        return f"{self._at}:sealed:{task}"
+
     def snapshot(self, run: str) -> str:
         """hash: a version of the run, and its folded state then"""
         return f"{self._at}:snap:{run}"

@@ -60,6 +60,8 @@ class MemoryEventStore(MemoryFeed):
         self._tasks: dict[str, MemoryTask] = {}
         self._snapshots: dict[str, tuple[int, int, bytes]] = {}
         """version, the millisecond until which it is kept, data"""
+        self._sealed: dict[str, tuple[int, bytes]] = {}
+        """by task: the millisecond until which it is kept, candidate"""
         self._workers: dict[str, tuple[int, bytes]] = {}
 
     # --- append ----------------------------------------------------------------------------------
@@ -121,6 +123,9 @@ class MemoryEventStore(MemoryFeed):
         )
         run.events += [(now_ms, raw) for raw in prepared.raw]
         run.payloads.update(prepared.payloads)
+        self._sealed.update({s.task: (now_ms + s.ttl_ms, s.data) for s in append.sealed})
+        for task in append.discarded:
+            self._sealed.pop(task, None)
         if prepared.raw:
             self._refer(append.run, run.version, len(prepared.raw))
         move_run(append, run)
@@ -273,6 +278,12 @@ class MemoryEventStore(MemoryFeed):
         if found is None:
             raise EventUnreadable(f"run {run!r}: the payload {digest} is missing")
         return found
+
+    def sealed(self, task: str) -> bytes | None:
+        """See `EventStore.sealed`."""
+        with self._changed:
+            until_ms, data = self._sealed.get(task, (0, b""))
+            return data if until_ms > self._now_ms() else None
 
     def snapshot(self, run: str) -> bytes | None:
         """See `EventStore.snapshot`."""

@@ -70,6 +70,7 @@ def prepare(append: Append) -> Prepared:
     """
     check_names(append)
     check_moves(append)
+    check_sealed(append)
     if not append.events and not append.moves:
         raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
     if not append.events and isinstance(append.writer, AsNew):
@@ -141,6 +142,15 @@ def check_moves(append: Append) -> None:
             raise ValueError(f"task {move.task!r}: only its own holder may move it to {move.to!r}")
     if own is not None:
         _check_own_moves([move for move in append.moves if move.task == own])
+
+
+def check_sealed(append: Append) -> None:
+    """Refuse candidates of other runs' tasks, and any that would never expire."""
+    for task in (*(one.task for one in append.sealed), *append.discarded):
+        check_task(append.run, task)
+    for one in append.sealed:
+        if one.ttl_ms <= 0:
+            raise ValueError(f"task {one.task!r}: a candidate sealed for {one.ttl_ms} ms")
 
 
 def _check_own_moves(moves: list[Move]) -> None:

@@ -47,7 +47,10 @@ def append_keys(keys: Keys, prepared: Prepared) -> list[str]:
     """The keys of the append script, in its order."""
     run = prepared.append.run
     payloads = [keys.payload(run, digest) for digest in prepared.payloads]
-    return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *payloads]
+    sealed = [keys.sealed(one.task) for one in prepared.append.sealed]
+    discarded = [keys.sealed(task) for task in prepared.append.discarded]
+    beside = [*payloads, *sealed, *discarded]
+    return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *beside]
 
 
 def append_args(prepared: Prepared) -> list[Any]:
@@ -60,8 +63,11 @@ def append_args(prepared: Prepared) -> list[Any]:
         *_writer_args(append.writer),
         _flags(append),
         len(append.moves),
+        len(append.sealed),
+        len(append.discarded),
         *moves,
         *prepared.payloads.values(),
+        *(part for one in append.sealed for part in (one.ttl_ms, one.data)),
         *prepared.raw,
     ]
 

@@ -49,6 +49,7 @@ from mulligan.events.store import (
     Row,
     Swept,
 )
+from mulligan.events.tasks import parse_task
 
 SCAN_PAGE = 500
 """Entries a SCAN step: few enough not to hold up the server."""
@@ -220,6 +221,12 @@ class RedisEventStore(RedisFeed):
             found = "is missing" if data is None else "is not what its digest says"
             raise EventUnreadable(f"run {run!r}: the payload {digest} {found}")
         return data
+
+    def sealed(self, task: str) -> bytes | None:
+        """See `EventStore.sealed`."""
+        run, _, _ = parse_task(task)
+        with answers(self._place):
+            return cast("bytes | None", self._client.get(self._keys(run).sealed(task)))
 
     def snapshot(self, run: str) -> bytes | None:
         """See `EventStore.snapshot`."""

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.sealed import Sealed
 
 MAX_EVENTS_PER_APPEND = 1_000
 """Lua's `unpack` fails at 8,000, and 50,000 block the server for half a second."""
@@ -85,6 +86,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     One atomic step of a run: events, and what they do to tasks and to the run's phase. A task that
     was woken for nothing releases itself with no event at all.
 
+    `sealed` are candidates to keep for a while beside the log; `discarded` names tasks whose
+    candidates are dropped.
+
     `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
     repeated call is recognised by it. An append that ends its writer's task takes the memory of it
     along (unless it closes the run): repeated, it is fenced, or closed out while the run cancels;
@@ -99,6 +103,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     phase: Literal["cancelling", "closed"] | None = None
     causation: str | None = None
     correlation: str | None = None
+    sealed: tuple[Sealed, ...] = ()
+    discarded: tuple[str, ...] = ()
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -259,6 +265,10 @@ class EventStore(Protocol):
         Raises:
             EventUnreadable: it is not there, or not what its digest says.
         """
+        ...
+
+    def sealed(self, task: str) -> bytes | None:
+        """The candidate that was sealed for a task; None once it has expired or was dropped."""
         ...
 
     def snapshot(self, run: str) -> bytes | None:

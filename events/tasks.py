@@ -31,6 +31,12 @@ def overseer_task(run: str, invocation: str, attempt: int) -> str:
     return f"{run}/o:{invocation}.{attempt}"
 
 
+def overseer_subject(subject: str) -> tuple[str, int]:
+    """The invocation and the attempt that a task of the overseer's is about."""
+    invocation, _, attempt = subject.rpartition(".")
+    return invocation, int(attempt)
+
+
 def repair_task(run: str, node: str) -> str:
     """The task of a node's repair loop."""
     return f"{run}/q:{node}"

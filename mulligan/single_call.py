@@ -32,7 +32,14 @@ from mulligan.actors.assemble import repetition_of
 from mulligan.actors.call_slots import call_slot
 from mulligan.actors.perform import ask_model, tool_outcome, within
 from mulligan.actors.slots import decide_in_lane
-from mulligan.decisions.decision import AskModel, Context, Decision, Outcome, RunTool
+from mulligan.decisions.decision import (
+    AskModel,
+    Context,
+    Decision,
+    Outcome,
+    Release,
+    RunTool,
+)
 from mulligan.decisions.slots import place_of
 from mulligan.errors import InvalidInput, InvocationFailed
 from mulligan.events.envelope import Envelope, NewEvent
@@ -44,10 +51,12 @@ from mulligan.events.facts import (
     RunRequested,
 )
 from mulligan.events.payload import Payload
+from mulligan.events.sealed import unseal
 from mulligan.events.tasks import run_task
 from mulligan.projections import usage
 from mulligan.projections.run import evolve
 from mulligan.projections.state import Invocation, Recovery, RunState
+from mulligan.projections.usage import ModelUsage
 from mulligan.providers.port import Cancellation, Provider
 from mulligan.providers.router import ModelRouter
 from mulligan.schemas.builder import DurationLike, Shape, Workflow
@@ -91,6 +100,9 @@ class InvokeOptions(TypedDict, total=False):
     api_base: str
     retry: dict[str, DurationLike]
     limits: dict[str, int]
+    output_repair_model: str
+    output_repair_strict: bool
+    output_repair_timeout: DurationLike
     provider: Provider
     settings: Settings
 
@@ -98,14 +110,16 @@ class InvokeOptions(TypedDict, total=False):
 class Invoked(msgspec.Struct, frozen=True, kw_only=True):
     """
     How a call ended: its output (None without one), the `attempt` that produced it, the allowance,
-    the usage by model (what was not reported is counted as unknown), and every event.
+    the usage by model (what was not reported is counted as unknown), the overseer's apart, and
+    every event.
     """
 
     output: Any
     assistant_message: str | None
     attempt: int
     recovery: Recovery
-    usage: dict[str, usage.ModelUsage]
+    usage: dict[str, ModelUsage]
+    overseer_usage: dict[str, ModelUsage]
     events: tuple[Envelope, ...]
 
 
@@ -156,6 +170,7 @@ class _Call:
         self._task = run_task(self._state.run)
         self._slot = call_slot(settings)
         self._events: list[Envelope] = []
+        self._candidates: dict[str, str] = {}
         self._stop = threading.Event()
         self._cancellation = Cancellation()
         self._happened(
@@ -186,29 +201,47 @@ class _Call:
 
     def work(self) -> Invoked:
         """Decide and do, one thing at a time, until the call has ended or is paused."""
-        outcome: Outcome | None = None
         while True:
-            decision = self._decide(outcome)
-            outcome = self._do(decision) if decision.effect is not None else None
-            release = decision.release
-            if release is not None and release.to == "timer":
-                self._wait(release.delay_ms)
-            elif release is not None:
+            release = self._work(self._task)
+            if self._candidates:  # the call waits for the overseer, who is at work here and now
+                for task in list(self._candidates):
+                    self._work_out(task)
+            elif release.to == "timer":
+                self._wait(self._task, release.delay_ms)
+            else:
                 return self._end()
 
-    def _wait(self, delay_ms: int) -> None:
+    def _work_out(self, task: str) -> None:
+        """Work a task to its end."""
+        while (release := self._work(task)).to == "timer":
+            self._wait(task, release.delay_ms)
+
+    def _work(self, task: str) -> Release:
+        """Work a task until it is released."""
+        outcome: Outcome | None = None
+        while True:
+            decision = self._decide(task, outcome)
+            outcome = self._do(decision) if decision.effect is not None else None
+            if decision.release is not None:
+                return decision.release
+
+    def _wait(self, task: str, delay_ms: int) -> None:
         """Until it is time; nobody calls us, so a slot is looked for now and then."""
-        if place_of(self._state, self._task) is not None:
+        if place_of(self._state, task) is not None:
             delay_ms = min(delay_ms, LOOK_MS)
         self._stop.wait(delay_ms / 1000)
 
-    def _decide(self, outcome: Outcome | None) -> Decision:
+    def _decide(self, task: str, outcome: Outcome | None) -> Decision:
         if self._stop.is_set() and not (self._state.ended or self._state.status == "cancelling"):
             self._happened(RunCancelRequested())
-        context = Context(_now_ms(), _value_of, self._provider.prepare, random.random())
-        decision = decide_in_lane(self._slot, self._state, self._task, context, outcome)
+        prepare, candidate_of = self._provider.prepare, self._candidates.get
+        context = Context(_now_ms(), _value_of, prepare, random.random(), candidate_of)
+        decision = decide_in_lane(self._slot, self._state, task, context, outcome)
         for event in decision.events:
             self._append(event)
+        self._candidates |= {one.task: unseal(one.data) for one in decision.sealed}
+        for gone in decision.discarded:
+            self._candidates.pop(gone, None)
         return decision
 
     def _do(self, decision: Decision) -> Outcome:
@@ -258,12 +291,14 @@ class _Call:
         accepted = [e for e in self._events if isinstance(e.data, OutputAccepted)]
         fact = accepted[-1].data if accepted else None
         output = self._state.output
+        used = usage.fold(self._state.run, self._events)
         return Invoked(
             output=_value_of(output) if output is not None else None,
             assistant_message=fact.assistant_message if isinstance(fact, OutputAccepted) else None,
             attempt=invocation.attempt if invocation else 1,
             recovery=invocation.recovery if invocation else Recovery(invocation_id=AGENT, limit=0),
-            usage=usage.fold(self._state.run, self._events).models,
+            usage=used.models,
+            overseer_usage=used.overseer,
             events=tuple(self._events),
         )
 
@@ -296,7 +331,10 @@ def _last_status(events: Sequence[Envelope], kind: str) -> int | None:
 
 # --- The plan ------------------------------------------------------------------------------------
 
-_OF_SETTINGS = ("model", "recovery_limit", "api_base", "retry", "limits")
+_OF_SETTINGS = (
+    *("model", "recovery_limit", "api_base", "retry", "limits"),
+    *("output_repair_model", "output_repair_strict", "output_repair_timeout"),
+)
 _NOT_OF_AGENT = (*_OF_SETTINGS, "input", "tools", "provider", "settings")
 
 

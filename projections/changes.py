@@ -69,7 +69,7 @@ def node_of(state: RunState, event: Envelope) -> Node:
 def settle(state: RunState, invocation_id: str, status: Any) -> None:
     """End an invocation, if there is one of that id that has not ended."""
     invocation = state.invocations.get(invocation_id)
-    if invocation is None or invocation.status in ("completed", "failed", "cancelled"):
+    if invocation is None or invocation.ended:
         return
     recovery = allowance.recovered(invocation.recovery)
     if status == "cancelled":

@@ -106,8 +106,9 @@ class _Reader:
         fact = event.data
         match fact:
             case facts.ModelRequested(invocation=invocation):
-                if self._state.invocations[invocation].recovery.requests == 1:
-                    yield from self._opening(event, self._state.invocations[invocation])
+                asker = self._state.invocations.get(invocation)  # None: the overseer
+                if asker is not None and asker.recovery.requests == 1:
+                    yield from self._opening(event, asker)
             case facts.ModelAnswered(text=Payload() as text) if fact.calls:
                 yield self._entry(event, "said", fact.invocation, self._text(text))
             case facts.ToolRequested():

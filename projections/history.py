@@ -11,6 +11,7 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
 from mulligan.projections.allowance import RESUMABLE
+from mulligan.projections.state import MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION
 
 _RECEIPTS = (
     facts.ToolSucceeded,
@@ -31,7 +32,8 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     tool starts after it was called, and a `write` once, unless a person let it be tried again; no
     result is followed by another start; what wants approval starts after it, and never after a
     denial; what is answered was asked, once; rounds of repair are counted by one, at levels that
-    never go down, and none begins on a draft that passed; no allowance is overdrawn, gives back
+    never go down, and none begins on a draft that passed; the overseer is asked once an attempt at
+    most, ends once, and not after its run's cancellation; no allowance is overdrawn, gives back
     more than it reserved for transport, or is drawn on when it is exhausted or its run is being
     cancelled.
     """
@@ -64,6 +66,8 @@ class _Check:
         self._rounds: dict[str, tuple[int, int, bool]] = {}
         """of a repair node: its last round, that one's level, whether its newest draft passed"""
         self._cancelling = False
+        self._output_repairs: dict[tuple[str, int | None], int] = {}
+        self._open_output_repairs: set[str] = set()
 
     def take(self, event: Envelope) -> None:
         self._order(event)
@@ -215,6 +219,20 @@ class _Check:
         iteration, level, _ = self._rounds.get(event.node or "", (0, 0, False))
         self._rounds[event.node or ""] = (iteration, level, fact.passed)
 
+    def output_repair_asked(self, event: Envelope, fact: facts.OutputRepairRequested) -> None:
+        of = fact.invocation, event.attempt
+        count = self._output_repairs[of] = self._output_repairs.get(of, 0) + 1
+        if count > MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION:
+            self.say(event, f"the overseer was asked about attempt {event.attempt} before")
+        self._open_output_repairs.add(fact.invocation)
+
+    def output_repair_ended(self, event: Envelope, fact: Any) -> None:
+        if fact.invocation not in self._open_output_repairs:
+            self.say(event, f"no repair of {fact.invocation} was under way")
+        self._open_output_repairs.discard(fact.invocation)
+        if self._cancelling:
+            self.say(event, "the run is being cancelled")
+
     def cancelling(self, event: Envelope, fact: Fact) -> None:
         self._cancelling = True
 
@@ -234,6 +252,8 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.InputRequested: _Check.question_asked,
     facts.InputProvided: _Check.question_answered,
     facts.EffectReconciled: _Check.reconciled,
+    facts.OutputRepairRequested: _Check.output_repair_asked,
+    (facts.OutputRepairSucceeded, facts.OutputRepairFailed): _Check.output_repair_ended,
     facts.AllowanceReserved: _Check.reserved,
     facts.AllowanceRefunded: _Check.refunded,
     facts.AllowanceExhausted: _Check.exhausted,

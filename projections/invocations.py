@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause, RetryReason
-from mulligan.projections import allowance, repairs
+from mulligan.events.ids import overseen
+from mulligan.projections import allowance, output_repairs, repairs
 from mulligan.projections.changes import (
     Changes,
     put_node,
@@ -39,6 +40,8 @@ def _slot_awaited(state: RunState, event: Envelope, fact: facts.SlotAwaited) -> 
 
 @on(facts.ModelRequested)
 def _model_requested(state: RunState, event: Envelope, fact: facts.ModelRequested) -> None:
+    if overseen(fact.invocation) is not None:
+        return output_repairs.requested(state, event, fact)
     invocation = state.invocations[fact.invocation]
     attempt = event.attempt or invocation.attempt
     request = Request(
@@ -56,6 +59,8 @@ def _model_requested(state: RunState, event: Envelope, fact: facts.ModelRequeste
 
 @on(facts.ModelAnswered)
 def _model_answered(state: RunState, event: Envelope, fact: facts.ModelAnswered) -> None:
+    if overseen(fact.invocation) is not None:
+        return output_repairs.heard(state, fact.invocation, fact.usage)
     invocation = state.invocations[fact.invocation]
     turns = invocation.turns
     if invocation.request is not None and fact.calls:
@@ -85,6 +90,8 @@ def _model_answered(state: RunState, event: Envelope, fact: facts.ModelAnswered)
 
 @on(facts.ModelFailed)
 def _model_failed(state: RunState, event: Envelope, fact: facts.ModelFailed) -> None:
+    if overseen(fact.invocation) is not None:
+        return output_repairs.heard(state, fact.invocation, None)
     invocation = state.invocations[fact.invocation]
     state.invocations[invocation.id] = replace(
         invocation, request=None, retry_of=fact.request_id, interrupted=0
@@ -94,6 +101,8 @@ def _model_failed(state: RunState, event: Envelope, fact: facts.ModelFailed) -> 
 
 @on(facts.ModelInterrupted)
 def _model_interrupted(state: RunState, event: Envelope, fact: facts.ModelInterrupted) -> None:
+    if overseen(fact.invocation) is not None:
+        return output_repairs.heard(state, fact.invocation, None)
     invocation = state.invocations[fact.invocation]
     state.invocations[invocation.id] = replace(
         invocation,
@@ -121,7 +130,9 @@ def _reserved(state: RunState, event: Envelope, fact: facts.AllowanceReserved) -
     invocation = replace(invocation, recovery=recovery, attempt=fact.next_attempt)
     resends = invocation.resends + 1 if fact.reason == "transport" else 0
     state.invocations[invocation.id] = replace(
-        _troubled(invocation, fact.reason, fact.cause), resends=resends
+        _troubled(invocation, fact.reason, fact.cause),
+        resends=resends,
+        output_repair=output_repairs.over(invocation),
     )
     _show_phase(state, invocation.id)
 
@@ -138,7 +149,13 @@ def _refunded(state: RunState, event: Envelope, fact: facts.AllowanceRefunded) -
 def _exhausted(state: RunState, event: Envelope, fact: facts.AllowanceExhausted) -> None:
     invocation = state.invocations[fact.invocation]
     recovery = allowance.evolve(invocation.recovery, event)
-    invocation = replace(invocation, recovery=recovery, resends=0, split=None)
+    invocation = replace(
+        invocation,
+        recovery=recovery,
+        resends=0,
+        split=None,
+        output_repair=output_repairs.over(invocation),
+    )
     state.invocations[invocation.id] = _troubled(invocation, fact.reason, fact.cause)
 
 

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Cause
-from mulligan.projections import allowance, calls, graph, invocations, nodes, repairs
+from mulligan.projections import (
+    allowance,
+    calls,
+    graph,
+    invocations,
+    nodes,
+    output_repairs,
+    repairs,
+)
 from mulligan.projections.changes import Changes, goes_on, put_node, registering, unpause
 from mulligan.projections.state import Invocation, Node, RunState
 from mulligan.schemas.plan import plan_from_dict
@@ -24,6 +32,7 @@ CHANGES: Changes = {
     **nodes.CHANGES,
     **invocations.CHANGES,
     **calls.CHANGES,
+    **output_repairs.CHANGES,
     **repairs.CHANGES,
 }
 """What each kind of fact changes; facts without an entry change nothing here."""

@@ -20,6 +20,7 @@ from mulligan.events.facts import (
     OutputMode,
     PauseReason,
     Priority,
+    RepairableKind,
     RetryReason,
     ReviewVerdict,
 )
@@ -156,6 +157,28 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     since_ms: int
 
 
+MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION = 1
+"""Calls of the overseer for one attempt of an agent (OVR-2, whose name this is)."""
+
+
+class OutputRepair(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The overseer's work on the output of an attempt; `over` once the agent has gone on."""
+
+    attempt: int
+    kind: RepairableKind
+    requested_ms: int
+    provider_id: str | None = None
+    phase: Literal["requested", "started", "failed", "over"] = "requested"
+    model: str = ""
+    request: Request | None = None
+    """the overseer's own, while it is not answered"""
+
+    @property
+    def open(self) -> bool:
+        """Whether the overseer has still to say what comes of it."""
+        return self.phase in ("requested", "started")
+
+
 class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One execution of an agent, from its prompt to its final output."""
 
@@ -181,6 +204,8 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """of the turn under way; a complete tool round ends it"""
     issues: tuple[OutputIssue, ...] = ()
     """of the output that was rejected last"""
+    output_repair: OutputRepair | None = None
+    """the last that was asked for"""
     compacted: tuple[str, ...] = ()
     """calls whose arguments and results are shown to the model shortened (REC-20)"""
     since_ms: int = 0
@@ -203,6 +228,17 @@ class Invocation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """The first call, agents' aside, without an answer: calls are taken in order."""
         own = (call for call in self.calls.values() if call.effect is not None)
         return next((call for call in own if call.status not in ANSWERED_CALL), None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.status in ("completed", "failed", "cancelled")
+
+    @property
+    def output_repairs(self) -> int:
+        """How often the overseer was asked about the attempt under way."""
+        last = self.output_repair
+        return 1 if last is not None and last.attempt == self.attempt else 0
 
 
 class AssessedDraft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -425,6 +461,7 @@ __all__ = [
     "ASKS_A_PERSON",
     "ENDED_NODE",
     "ENDED_RUN",
+    "MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION",
     "AssessedDraft",
     "Call",
     "CallMade",
@@ -434,6 +471,7 @@ __all__ = [
     "Node",
     "NodeStatus",
     "OpenRound",
+    "OutputRepair",
     "Phase",
     "Place",
     "Recovery",

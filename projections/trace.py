@@ -135,6 +135,12 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.AllowanceRefunded: lambda f: f"{f.count} given back, {f.used} used",
     facts.AllowanceExhausted: lambda f: f"automatic recovery ends: {f.reason}{_cause(f.cause)}",
     facts.OutputRejected: lambda f: _rejected(f),
+    facts.OutputRepairRequested: lambda f: f"overseer asked to repair {f.bytes:,} bytes ({f.kind})",
+    facts.OutputRepairStarted: lambda f: f"overseer asks {f.model} ({f.request_id})",
+    facts.OutputRepairSucceeded: lambda f: f"overseer repaired the output{_novel(f.novel)}",
+    facts.OutputRepairFailed: lambda f: (
+        f"overseer could not repair it: {f.reason}{_more(f.detail)}{_novel(f.novel)}"
+    ),
     facts.OutputAccepted: lambda f: f"output accepted{_more(', '.join(f.steps))}",
     facts.ToolRequested: lambda f: (
         f"{f.call_id}: {f.tool} called ({f.effect}), {_size(f.arguments)}"
@@ -192,6 +198,10 @@ def _size(payload: Payload) -> str:
 
 def _more(text: str | None) -> str:
     return f" ({text})" if text else ""
+
+
+def _novel(paths: tuple[str, ...]) -> str:
+    return f"; not in the candidate: {', '.join(paths)}" if paths else ""
 
 
 def _cause(cause: facts.Cause | None) -> str:

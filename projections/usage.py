@@ -4,7 +4,7 @@ What a run's requests used, by model: reported figures summed, unreported ones c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -14,14 +14,12 @@ from mulligan.events.facts import (
     ModelFailed,
     ModelInterrupted,
     ModelRequested,
-    OutputRepairFailed,
-    OutputRepairStarted,
-    OutputRepairSucceeded,
     RunCancelled,
     RunCompleted,
     RunFailed,
     Usage,
 )
+from mulligan.events.ids import overseen
 
 
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,12 +36,16 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunUsage(msgspec.Struct, kw_only=True):
-    """A run's usage by model, with the requests that are still open."""
+    """
+    A run's usage by model, with the requests that are still open. The overseer's stands apart from
+    that of the workflow's agents (OVR-8).
+    """
 
     run: str
     version: int = 0
     last_event: str = ""
     models: dict[str, ModelUsage] = {}
+    overseer: dict[str, ModelUsage] = {}
     open: dict[str, str] = {}
 
 
@@ -59,12 +61,10 @@ def evolve(state: RunUsage, event: Envelope) -> None:
     """Take `state` one event further, in place."""
     fact = event.data
     match fact:
-        case ModelRequested() | OutputRepairStarted():
+        case ModelRequested():
             _count(state, fact.request_id, fact.model)
-        case ModelAnswered() | OutputRepairSucceeded():
+        case ModelAnswered():
             _report(state, fact.request_id, fact.usage)
-        case OutputRepairFailed(request_id=str(request_id)):
-            _report(state, request_id, fact.usage)
         case ModelFailed() | ModelInterrupted():
             _report(state, fact.request_id, None)
         case RunCompleted() | RunFailed() | RunCancelled():
@@ -75,11 +75,11 @@ def evolve(state: RunUsage, event: Envelope) -> None:
     state.version, state.last_event = event.version, event.id
 
 
-def total(usages: Iterable[RunUsage]) -> dict[str, ModelUsage]:
-    """The usage of runs together, by model in the order of their names."""
+def total(usages: Iterable[Mapping[str, ModelUsage]]) -> dict[str, ModelUsage]:
+    """Usages together, by model in the order of their names."""
     models: dict[str, ModelUsage] = {}
     for usage in usages:
-        for model, used in usage.models.items():
+        for model, used in usage.items():
             models[model] = _sum(models.get(model, ModelUsage()), used)
     return dict(sorted(models.items()))
 
@@ -95,9 +95,16 @@ def _sum(one: ModelUsage, other: ModelUsage) -> ModelUsage:
     )
 
 
+def _by(state: RunUsage, request_id: str) -> dict[str, ModelUsage]:
+    """The usage of whoever makes a request."""
+    by_overseer = overseen(request_id.rpartition("#")[0]) is not None
+    return state.overseer if by_overseer else state.models
+
+
 def _count(state: RunUsage, request_id: str, model: str) -> None:
-    before = state.models.get(model, ModelUsage())
-    state.models[model] = msgspec.structs.replace(before, requests=before.requests + 1)
+    models = _by(state, request_id)
+    before = models.get(model, ModelUsage())
+    models[model] = msgspec.structs.replace(before, requests=before.requests + 1)
     state.open[request_id] = model
 
 
@@ -105,14 +112,15 @@ def _report(state: RunUsage, request_id: str, usage: Usage | None) -> None:
     model = state.open.pop(request_id, None)
     if model is None:
         return
-    before = state.models[model]
+    models = _by(state, request_id)
+    before = models[model]
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
-        state.models[model] = msgspec.structs.replace(before, unknown=before.unknown + 1)
+        models[model] = msgspec.structs.replace(before, unknown=before.unknown + 1)
         return
     cost = before.cost_usd
     if usage.cost_usd is not None:
         cost = (cost or 0.0) + usage.cost_usd
-    state.models[model] = msgspec.structs.replace(
+    models[model] = msgspec.structs.replace(
         before,
         prompt_tokens=before.prompt_tokens + (usage.prompt_tokens or 0),
         completion_tokens=before.completion_tokens + (usage.completion_tokens or 0),

@@ -52,6 +52,7 @@ class SettingsOptions(TypedDict, total=False):
     model: str
     output_repair_model: str
     output_repair_strict: bool
+    output_repair_timeout: DurationLike
     recovery_limit: int
     api_base: str
     retry: dict[str, DurationLike]

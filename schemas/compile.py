@@ -189,6 +189,7 @@ def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:
         api_base=settings.api_base,
         output_repair_model=settings.output_repair_model,
         output_repair_strict=settings.output_repair_strict,
+        output_repair_timeout_ms=settings.output_repair_timeout,
         recovery_limit=settings.recovery_limit,
         backoff_ms=settings.retry.backoff,
         backoff_max_ms=settings.retry.backoff_max,

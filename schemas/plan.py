@@ -142,6 +142,7 @@ class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):
     backoff_max_ms: int
     model: str | None = None
     output_repair_model: str | None = None
+    output_repair_timeout_ms: int = 120_000
     api_base: str | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None

@@ -21,6 +21,7 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic.config import JsonDict
@@ -117,9 +118,13 @@ def _publish_aliases(schema: JsonDict) -> None:
         properties[name] = properties[alias]
 
 
+LONGEST_OUTPUT_REPAIR_MS = 600_000
+"""Of the quarter of an hour for which a candidate is kept, a third is left for it to begin."""
+
 _SPELLINGS = {
     "output_repair_model": "outputRepairModel",
     "output_repair_strict": "outputRepairStrict",
+    "output_repair_timeout": "outputRepairTimeout",
 }
 
 
@@ -127,8 +132,10 @@ class Settings(_Model):
     """
     Settings of a workflow.
 
-    `outputRepairModel` is the overseer's model; blank or absent, it is that of the worker's
-    request (OVR-4). `recovery_limit` is the number of extra attempts of an invocation (REC-1).
+    `outputRepairModel` is the overseer's model, at the provider of the worker's; blank or absent,
+    it is that of the worker's request (OVR-4). `outputRepairTimeout` is the overseer's time: its
+    answer is not streamed, so that no sign of life tells a long one from one that never comes.
+    `recovery_limit` is the number of extra attempts of an invocation (REC-1).
     """
 
     model_config = ConfigDict(json_schema_extra=_publish_aliases)
@@ -136,6 +143,7 @@ class Settings(_Model):
     model: str | None = None
     output_repair_model: str | None = Field(None, alias="outputRepairModel")
     output_repair_strict: bool = Field(False, alias="outputRepairStrict")
+    output_repair_timeout: Duration = Field(120_000, alias="outputRepairTimeout")
     recovery_limit: int = Field(2, ge=0)
     api_base: str | None = None
     retry: RetryPolicy = RetryPolicy()
@@ -151,6 +159,15 @@ class Settings(_Model):
                     "two_spellings", f"{alias} and {name} are the same setting; keep one"
                 )
         return data
+
+    @field_validator("output_repair_timeout")
+    @classmethod
+    def _while_the_candidate_is_kept(cls, value: int) -> int:
+        if value > LONGEST_OUTPUT_REPAIR_MS:
+            raise PydanticCustomError(
+                "duration", "at most 10m: what is to be repaired is kept for 15 minutes"
+            )
+        return value
 
     @model_validator(mode="after")
     def _blank_is_absent(self) -> Settings:

@@ -17,6 +17,7 @@ from mulligan.decisions.task import decide
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact, RunRequested
 from mulligan.events.payload import Payload, canonical, digest_of
+from mulligan.events.sealed import unseal
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest, Prepared
@@ -66,12 +67,14 @@ def prepare(request: ModelRequest) -> Prepared:
 class Given:
     """
     A run with a history; the clock stands still until `at` moves it, and `chance` is what falls.
+    `candidates` are those that are sealed, by their tasks.
     """
 
     def __init__(self, plan: Plan, input: Any = None, *, now_ms: int = 1_000) -> None:  # noqa: A002 - the field's name
         self.state = RunState(run=RUN)
         self.now_ms = now_ms
         self.chance = 1.0
+        self.candidates: dict[str, str] = {}
         self.log: list[Envelope] = []
         self.happened(
             RunRequested(
@@ -89,6 +92,7 @@ class Given:
         given = cls.__new__(cls)
         given.state, given.log = RunState(run=RUN), list(log)
         given.now_ms, given.chance = log[-1].time_ms, 1.0
+        given.candidates = {}
         for event in log:
             evolve(given.state, event)
         return given
@@ -116,7 +120,9 @@ class Given:
 
     def decide(self, task: str = "", outcome: Outcome | None = None) -> Decision:
         """What the holder of `<run>/<task>` decides; the history stays as it is."""
-        context = Context(self.now_ms, lambda payload: payload.value, prepare, self.chance)
+        context = Context(
+            self.now_ms, lambda payload: payload.value, prepare, self.chance, self.candidates.get
+        )
         return decide(self.state, f"{RUN}/{task}", context, outcome)
 
     def then(self, task: str = "", outcome: Outcome | None = None) -> Decision:
@@ -124,6 +130,9 @@ class Given:
         decision = self.decide(task, outcome)
         for event in decision.events:
             self.happened(event.data, event.node, event.attempt)
+        self.candidates |= {one.task: unseal(one.data) for one in decision.sealed}
+        for task in decision.discarded:
+            self.candidates.pop(task, None)
         return decision
 
 

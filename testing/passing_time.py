@@ -13,8 +13,8 @@ from mulligan.events.keys import Keys, SlotKeys, lanes_key, workers_keys
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
-    Let leases, timers, resends, slots, and the end of idle workers and projections come `ms`
-    milliseconds nearer.
+    Let leases, timers, resends, slots, and the end of sealed candidates, idle workers and
+    projections come `ms` milliseconds nearer.
 
     The server's clock is its own, so every due moment is moved towards it; to whoever claims,
     sweeps or renews, that is the same.
@@ -22,6 +22,8 @@ def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     alive, _ = workers_keys()
     for key in (alive, *(Keys(partition).due for partition in range(partitions))):
         _bring_nearer(client, key, ms)
+    for sealed in client.scan_iter(match=Keys(0).sealed("*").replace("{0}", "*")):
+        client.pexpire(sealed, client.pttl(sealed) - ms)
     for partition in range(partitions):
         _age(client, Keys(partition).followers, ms)
     for lane in cast("list[bytes]", client.zrange(lanes_key(), 0, -1)):

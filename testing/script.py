@@ -14,7 +14,10 @@ A turn is played once (`times: 3` three times, `times: always` without end). A r
 first turn left whose `match` fits it; turns without `match` go, in order, to the requests that none
 with a `match` fits. An attempt with a tool round asks twice and so takes two turns; to tell its
 requests apart whatever else was asked or repeated, match `rounds` (how many tool rounds the
-conversation sent already holds).
+conversation sent already holds). The overseer's requests are for turns that match them:
+
+      - match: {node: collect, overseer: true}
+        json: {repaired_arguments: {output: {summary: done}}}
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     Which requests a turn is for; what is left out fits all.
 
     `node`, `attempt`, `invocation` and `request` are those of the `x-mulligan-…` headers, `model`
-    that of the body, `rounds` the number of tool rounds in the conversation sent.
+    that of the body, `rounds` the number of tool rounds in the conversation sent. `overseer` turns
+    are for the overseer's requests and no others; without one these get an error, as if no turn
+    were left. Their `node` and `attempt` are those whose output is repaired, their `invocation` is
+    `<invocation>.overseer.<attempt>`.
     """
 
     node: str | None = None
@@ -55,6 +61,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     request: str | None = None
     model: str | None = None
     rounds: int | None = None
+    overseer: bool = False
 
     def fits(self, seen: Match) -> bool:
         """Whether a request of which `seen` is known is one that this is for."""
@@ -72,7 +79,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """
-    One response. Without `text`, `json` and `tool_calls` it is empty.
+    One response. Without `text`, `json` and `tool_calls` it is empty. `reasoning` comes before it.
 
     `chunks` are characters a chunk, a list of such numbers (the last goes on), or the pieces of the
     text themselves. `finish_reason` left out is the natural one, null none at all; `usage` left out
@@ -82,6 +89,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     match: Match | None = None
     times: Positive | Literal["always"] = 1
+    reasoning: str | None = None
     text: str | None = None
     json: Any = msgspec.UNSET
     tool_calls: list[ScriptedCall] = []

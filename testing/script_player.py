@@ -42,7 +42,8 @@ class ScriptPlayer:
         """Turns that match the request, then those for any request; each in the script's order."""
         turns = list(enumerate(self._script.turns))
         yield from (n for n, turn in turns if turn.match is not None and turn.match.fits(seen))
-        yield from (n for n, turn in turns if turn.match is None)
+        if not seen.overseer:
+            yield from (n for n, turn in turns if turn.match is None)
 
     def _last(self, fitting: list[int]) -> int:
         """The last of the turns with a match if there are any, else the last of the others."""

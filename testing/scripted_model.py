@@ -34,6 +34,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mulligan.errors import EnvironmentUnfit, InvalidInput
+from mulligan.events.ids import overseen
 from mulligan.testing.connection import Connections, play
 from mulligan.testing.replies import Reply, error_reply, reply_to
 from mulligan.testing.script import Match, Script, parse_script, script_of
@@ -290,6 +291,7 @@ def _seen(request: Request, body: dict[str, Any]) -> Match:
         request=headers["request"],
         model=str(body["model"]),
         rounds=rounds,
+        overseer=overseen(headers["invocation"] or "") is not None,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from mulligan.events.facts import Cause
+from mulligan.events.ids import overseen
 from mulligan.providers.body import prepare
 from mulligan.providers.port import (
     Answer,
@@ -34,13 +35,15 @@ these."""
 
 class ScriptedProvider:
     """
-    Gives `answers`, one a request, in order; requests beyond them fail for good with the cause
-    `script_exhausted`. `requests` are those that were asked. Usage is unknown in what it makes up.
+    Gives `answers`, one a request, in order, and those of `overseer` to the overseer's requests;
+    requests beyond them fail for good with the cause `script_exhausted`. `requests` are those that
+    were asked. Usage is unknown in what it makes up.
     """
 
-    def __init__(self, answers: Sequence[Scripted]) -> None:
+    def __init__(self, answers: Sequence[Scripted], overseer: Sequence[Scripted] = ()) -> None:
         self._lock = threading.Lock()
         self._answers = list(answers)
+        self._overseer = list(overseer)
         self._asked: list[ModelRequest] = []
 
     @property
@@ -60,7 +63,8 @@ class ScriptedProvider:
         request = prepared.request
         with self._lock:
             self._asked.append(request)
-            answer = self._answers.pop(0) if self._answers else _EXHAUSTED
+            left = self._overseer if _by_overseer(request) else self._answers
+            answer = left.pop(0) if left else _EXHAUSTED
         if cancellation.cancelled:
             return Failure(cause=Cause(kind="cancelled", message="cancelled"), transient=False)
         given = _answer(answer, request)
@@ -82,6 +86,10 @@ def _say(answer: Answer, hear: Hear) -> None:
 _EXHAUSTED = Failure(
     cause=Cause(kind="script_exhausted", message="no scripted answer is left"), transient=False
 )
+
+
+def _by_overseer(request: ModelRequest) -> bool:
+    return overseen(request.request_id.rpartition("#")[0]) is not None
 
 
 def _answer(answer: Scripted, request: ModelRequest) -> Answer | Failure:

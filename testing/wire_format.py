@@ -30,6 +30,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str | None
     usage: dict[str, Any] | None
     refusal: str | None
+    reasoning: str | None
 
 
 def content_of(turn: Turn, body: dict[str, Any], serial: int) -> Content:
@@ -54,12 +55,15 @@ def content_of(turn: Turn, body: dict[str, Any], serial: int) -> Content:
         finish_reason=said,
         usage=_counted(body, text, named) if turn.usage is msgspec.UNSET else turn.usage,
         refusal=turn.refusal,
+        reasoning=turn.reasoning,
     )
 
 
 def stream_events(content: Content) -> Iterator[bytes]:
     """The events that carry the content, without finish reason, usage and `[DONE]`."""
     yield delta(content, {"role": "assistant", "content": "" if content.text else None})
+    if content.reasoning is not None:
+        yield delta(content, {"reasoning_content": content.reasoning})
     for piece in content.text:
         yield delta(content, {"content": piece})
     if content.refusal is not None:
@@ -82,6 +86,8 @@ def closing_events(content: Content, body: dict[str, Any]) -> Iterator[bytes]:
 def whole_body(content: Content) -> bytes:
     """The response to a request that did not ask for a stream."""
     message: dict[str, Any] = {"role": "assistant", "content": "".join(content.text) or None}
+    if content.reasoning is not None:
+        message["reasoning_content"] = content.reasoning
     if content.refusal is not None:
         message["refusal"] = content.refusal
     if content.calls:

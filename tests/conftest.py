@@ -4,8 +4,10 @@ Fixtures for all tests: a real server for each test process, and a log on it for
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -31,7 +33,7 @@ from mulligan.testing.cluster import ValkeyCluster
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
 from mulligan.testing.waiting import until
-from mulligan.testing.worker import WorkerProcess
+from mulligan.testing.worker import WorkerProcess, process_state
 
 
 @pytest.fixture(scope="session")
@@ -309,3 +311,79 @@ def probe_everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
         probe = Probe(server.url, tmp_path)
     yield probe
     probe.close()
+
+
+# --- Worker processes that cost milliseconds ------------------------------------------------------
+
+
+class ForkedWorker:
+    """One worker process."""
+
+    def __init__(self, pid: int, log: Path) -> None:
+        self.pid = pid
+        self._log = log
+
+    @property
+    def alive(self) -> bool:
+        return process_state(self.pid) not in (None, "Z")
+
+    @property
+    def stopped(self) -> bool:
+        return process_state(self.pid) == "T"
+
+    def log(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        lines = [json.loads(one) for one in self.log().splitlines() if one.startswith("{")]
+        return [one for one in lines if one["event"] == event]
+
+    def wake(self) -> None:
+        """Let it go on after it was stopped."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        if self.alive:
+            os.kill(self.pid, signal.SIGKILL)
+            until(lambda: not self.alive, 10.0)
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[subprocess.Popen[str]]:
+    """The process that worker processes are forked from."""
+    made = subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "faults" / "zygote.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield made
+    assert made.stdin is not None
+    assert made.stdout is not None
+    made.stdin.close()
+    made.wait(30)
+    made.stdout.close()
+
+
+@pytest.fixture
+def forked(
+    zygote: subprocess.Popen[str], tmp_path: Path
+) -> Iterator[Callable[[dict[str, str]], ForkedWorker]]:
+    """
+    Starts a worker process with this environment, forked from one that has imported the program; it
+    ends with the test.
+    """
+    workers: list[ForkedWorker] = []
+
+    def start(environment: dict[str, str]) -> ForkedWorker:
+        log = tmp_path / f"worker{len(workers)}.log"
+        assert zygote.stdin is not None
+        assert zygote.stdout is not None
+        zygote.stdin.write(json.dumps({"environment": environment, "log": str(log)}) + "\n")
+        zygote.stdin.flush()
+        workers.append(ForkedWorker(int(zygote.stdout.readline()), log))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.end()

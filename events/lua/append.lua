@@ -2,8 +2,8 @@
 -- append: add events to a run, all or none, and move tasks. The one way to write to the log.
 --
 --   EVALSHA <append> <number of keys> <keys>
---     run op mode subject token previous_op inbox flags moves
---     [task action delay_ms]* [payload]* [event]*
+--     run op mode subject token previous_op inbox flags moves sealed discarded
+--     [task action delay_ms]* [payload]* [ttl_ms candidate]* [event]*
 --
 -- KEYS (all in the slot of the run's partition)
 --   1 run stream   the run's events, ids <version>-0, fields t (server ms) and d (the event)
@@ -11,7 +11,8 @@
 --   3 due          sorted set: task -> server ms at which someone has to look at it
 --   4 tasks        hash: task -> task record
 --   5 runs         hash: run -> run row
---   6 ...          one string for each large payload
+--   6 ...          one string for each large payload, then for each candidate that is sealed (with
+--                  a time to live), then for each that is discarded
 --
 -- ARGV
 --   run            the run's id
@@ -28,7 +29,9 @@
 --                    wake   count into its inbox; one that waits or is timed becomes ready
 --                    keep   (own task) hold the lease for the delay from now
 --                    timer, wait, end   (own task) release it
+--   sealed, discarded   how many of the KEYS are candidates to keep for a while, and to drop
 --   payload        contents of KEYS 6 ..., in their order
+--   ttl_ms candidate    of each that is sealed, in their order
 --   event          encoded events, at most 1,000; none where a task is only released
 --
 -- Task record: state|token|op|inbox|claims
@@ -52,10 +55,12 @@ local run_stream, feed, due, tasks, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], K
 local run, op, mode, subject = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local token, previous_op, inbox_read, flags = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
 
-local FIRST_MOVE = 10
+local FIRST_MOVE = 12
 local first_payload = FIRST_MOVE + 3 * tonumber(ARGV[9])
-local payload_count = #KEYS - 5
-local first_event = first_payload + payload_count
+local sealed_count, discarded_count = tonumber(ARGV[10]), tonumber(ARGV[11])
+local payload_count = #KEYS - 5 - sealed_count - discarded_count
+local first_sealed = first_payload + payload_count
+local first_event = first_sealed + 2 * sealed_count
 local event_count = #ARGV - first_event + 1
 
 local MAX_EVENTS = 1000 -- 50,000 would block the server for half a second
@@ -152,6 +157,11 @@ local function malformed()
     return 'a run begins with an event, and any append has events or moves'
   end
   local problem
+  for at = first_sealed, first_event - 1, 2 do
+    if not (tonumber(ARGV[at]) and tonumber(ARGV[at]) > 0) then
+      problem = 'a candidate is sealed for some milliseconds'
+    end
+  end
   each_move(function(task, action, delay)
     local own = mode == 'task' and task == subject
     if not MOVES[action] or not delay or delay ~= delay or delay < 0 then -- ~=: no number
@@ -286,6 +296,13 @@ if event_count > 0 then -- a release may come without
 end
 for at = 1, payload_count do
   redis.call('SET', KEYS[5 + at], ARGV[first_payload + at - 1])
+end
+for at = 1, sealed_count do
+  local ttl, candidate = ARGV[first_sealed + 2 * at - 2], ARGV[first_sealed + 2 * at - 1]
+  redis.call('SET', KEYS[5 + payload_count + at], candidate, 'PX', ttl)
+end
+for at = 1, discarded_count do
+  redis.call('DEL', KEYS[5 + payload_count + sealed_count + at])
 end
 
 if flagged('c') and not ended(row) then

@@ -21,7 +21,7 @@ from mulligan.commands.progress import progress
 from mulligan.commands.trace import show as show_trace
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import AllowanceReserved, ModelInterrupted
+from mulligan.events.facts import AllowanceReserved, ModelInterrupted, OutputRepairSucceeded
 from mulligan.projections.history import problems
 from mulligan.projections.projector import Projector
 from mulligan.projections.state import RunState
@@ -128,6 +128,7 @@ def _sum_up(events: list[Envelope], record: Path, asked: int) -> None:
     click.echo("")
     click.echo(f"Requests lost with their worker, and sent again: {kinds[ModelInterrupted]}")
     click.echo(f"Answers that were no use, and asked for again: {kinds[AllowanceReserved]}")
+    click.echo(f"Outputs that the overseer put into form: {kinds[OutputRepairSucceeded]}")
     click.echo(f"Requests that reached the model's server: {asked}")
     click.echo(f"The tool's own record ({record}) shows {len(calls)} call: {', '.join(calls)}.")
     click.echo(f"The history is {'sound' if not found else 'NOT SOUND: ' + '; '.join(found)}.")

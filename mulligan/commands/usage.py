@@ -11,15 +11,16 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json, table
 from mulligan.projections.projector import USAGE, Projector, read_rows
-from mulligan.projections.usage import ModelUsage, fold, total
+from mulligan.projections.usage import ModelUsage, RunUsage, fold, total
 
 
 class UsageTotals(msgspec.Struct, kw_only=True):
-    """What the requests of all runs used, by model."""
+    """What the requests of all runs used, by model; the overseer's apart."""
 
     kind: Literal["usage-totals"] = "usage-totals"
     runs: int
     models: dict[str, ModelUsage]
+    overseer: dict[str, ModelUsage]
 
 
 @click.command()
@@ -34,20 +35,28 @@ def usage(run: str | None, as_json: bool) -> None:
         if run is None:
             Projector(client.store, lambda sentence: click.echo(sentence, err=True)).catch_up()
             rows = read_rows(client.store, USAGE)
-            totals = UsageTotals(runs=len(rows), models=total(rows))
-            _show(totals, totals.models, as_json)
+            totals = UsageTotals(
+                runs=len(rows),
+                models=total(row.models for row in rows),
+                overseer=total(row.overseer for row in rows),
+            )
+            _show(totals, as_json)
         else:
-            folded = fold(run, client.events(run))
-            _show(folded, folded.models, as_json)
+            _show(fold(run, client.events(run)), as_json)
 
 
-def _show(shown: msgspec.Struct, models: Mapping[str, ModelUsage], as_json: bool) -> None:
+def _show(shown: UsageTotals | RunUsage, as_json: bool) -> None:
     if as_json:
         show_json(shown)
         return
-    rows = [
+    rows = [*_rows(shown.models), *_rows(shown.overseer, " (overseer)")]
+    table(("model", "requests", "usage unknown", "prompt", "completion", "cost $"), rows)
+
+
+def _rows(models: Mapping[str, ModelUsage], by: str = "") -> list[tuple[str, ...]]:
+    return [
         (
-            model or "-",
+            f"{model or '-'}{by}",
             str(used.requests),
             str(used.unknown),
             str(used.prompt_tokens),
@@ -56,4 +65,3 @@ def _show(shown: msgspec.Struct, models: Mapping[str, ModelUsage], as_json: bool
         )
         for model, used in models.items()
     ]
-    table(("model", "requests", "usage unknown", "prompt", "completion", "cost $"), rows)

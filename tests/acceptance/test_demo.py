@@ -42,6 +42,7 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     assert "The history is sound." in shown.stdout
     assert "sent again: 1\n" in shown.stdout
     assert "asked for again: 2\n" in shown.stdout
+    assert "put into form: 1\n" in shown.stdout
     assert "Tea was drunk in China before it came to Europe." in shown.stdout
     (record,) = (folder / ".mulligan" / "demo").glob("calls-*.txt")
     assert record.read_text() == "search tea\n", "the tool ran once"
@@ -65,6 +66,9 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     assert types.count("ToolStarted") == 1
     reserved = [one["data"]["reason"] for one in events if one["type"] == "AllowanceReserved"]
     assert sorted(reserved) == ["length", "schema_violation"], "the model misbehaved, and not twice"
+
+    repairs = [one["type"] for one in events if one["type"].startswith("OutputRepair")]
+    assert [repairs.count(f"OutputRepair{end}") for end in ("Succeeded", "Failed")] == [1, 1]
 
     told = command("trace", run[1], folder=folder).stdout
     assert "collect.1.1: execution 1 begins" in told

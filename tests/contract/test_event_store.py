@@ -39,6 +39,7 @@ from mulligan.events.facts import (
     ToolSucceeded,
 )
 from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical
+from mulligan.events.sealed import Sealed
 from mulligan.events.store import (
     MAX_CLAIMS,
     MAX_EVENTS_PER_APPEND,
@@ -1036,6 +1037,59 @@ def test_a_refused_append_leaves_no_payload(log: EventStore) -> None:
 
     with pytest.raises(EventUnreadable, match="missing"):
         log.payload(RUN, large.digest)
+
+
+OVERSEER = "r1/o:collect.1"
+
+
+def seal_one(log: EventStore, op: str = "seal", version: int = 1, **more: Any) -> Appended:
+    sealed = (Sealed(OVERSEER, b"candidate", 60_000),)
+    fields = {"writer": ByVersion(version), "events": (NewEvent(RunStarted()),), "sealed": sealed}
+    return log.append(Append(**{"run": RUN, "op": op, **fields, **more}))
+
+
+def test_a_candidate_lies_beside_the_log_for_a_while(subject: Any, log: EventStore) -> None:
+    """OVR-10"""
+    new(log)
+    seal_one(log)
+
+    assert b"candidate" == log.sealed(OVERSEER)
+    assert log.sealed("r1/o:collect.2") is None
+    subject.pass_time(30_000)
+    assert b"candidate" == log.sealed(OVERSEER)
+    subject.pass_time(30_000)
+    assert log.sealed(OVERSEER) is None
+
+
+def test_a_candidate_is_discarded_with_what_became_of_it(log: EventStore) -> None:
+    new(log)
+    seal_one(log)
+
+    seal_one(log, "drop", 2, sealed=(), discarded=(OVERSEER, "r1/o:collect.9"))
+
+    assert log.sealed(OVERSEER) is None
+
+
+def test_a_refused_append_seals_nothing_and_discards_nothing(log: EventStore) -> None:
+    new(log)
+    refused(log, VersionConflict, lambda: seal_one(log, version=7))
+    assert log.sealed(OVERSEER) is None
+
+    seal_one(log)
+    dropping: dict[str, Any] = {"sealed": (), "discarded": (OVERSEER,)}
+    refused(log, VersionConflict, lambda: seal_one(log, "drop", 7, **dropping))
+    assert b"candidate" == log.sealed(OVERSEER)
+
+
+@pytest.mark.parametrize(
+    "sealed", [Sealed(OVERSEER, b"", 0), Sealed("r2/o:collect.1", b"", 9)], ids=["ever", "other"]
+)
+def test_a_candidate_that_stays_for_ever_or_is_another_runs_is_refused(
+    log: EventStore, sealed: Sealed
+) -> None:
+    new(log)
+    with pytest.raises(ValueError, match="task 'r"):
+        seal_one(log, sealed=(sealed,))
 
 
 def test_a_spoilt_payload_is_told(subject: Any, log: EventStore) -> None:

@@ -90,7 +90,7 @@ def test_what_is_written_back_reads_the_same(name: str) -> None:
 @each
 def test_whoever_wakes_it_has_nothing_to_do(name: str) -> None:
     """What has ended or waits for a person is left as it is."""
-    context = Context(10**13, lambda payload: payload.value, prepare, 0.5)
+    context = Context(10**13, lambda payload: payload.value, prepare, 0.5, {}.get)
     decision = decide(run.fold(RUN, history(name)), run_task(RUN), context)
 
     assert decision.events == ()

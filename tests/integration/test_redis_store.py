@@ -19,6 +19,7 @@ from mulligan.events.facts import RunRequested, RunResumed, RunStarted, ToolStar
 from mulligan.events.keys import Keys, partition_of
 from mulligan.events.payload import Payload
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.sealed import Sealed
 from mulligan.events.store import (
     Append,
     AsFact,
@@ -77,16 +78,16 @@ def test_a_call_that_makes_no_sense_writes_nothing(
     keys = Keys(0)
     base = ["r1", "op", "version", "1", "", "", 0, ""]
     calls = [
-        [*base, 0],
-        [*base, 1],
-        ["r3", "op", "new", "d", "", "", 0, "", 1, "r3/", "ready", 0],
-        [*base, 1, "r1/", "explode", 0, "event"],
-        [*base, 1, "r1/", "end", 0, "event"],
-        [*base, 1, "r1/", "wake", "soon", "event"],
-        [*base, 1, "r1/", "wake", "nan", "event"],
-        [*base, 1, "r1/", "wake", -1, "event"],
-        ["r1", "op", "nobody", "1", "", "", 0, "", 0, "event"],
-        [*base, 0, *["event"] * 1_001],
+        [*base, 0, 0, 0],
+        [*base, 1, 0, 0],
+        ["r3", "op", "new", "d", "", "", 0, "", 1, 0, 0, "r3/", "ready", 0],
+        [*base, 1, 0, 0, "r1/", "explode", 0, "event"],
+        [*base, 1, 0, 0, "r1/", "end", 0, "event"],
+        [*base, 1, 0, 0, "r1/", "wake", "soon", "event"],
+        [*base, 1, 0, 0, "r1/", "wake", "nan", "event"],
+        [*base, 1, 0, 0, "r1/", "wake", -1, "event"],
+        ["r1", "op", "nobody", "1", "", "", 0, "", 0, 0, 0, "event"],
+        [*base, 0, 0, 0, *["event"] * 1_001],
     ]
     with server.client() as client:
         for args in calls:
@@ -94,6 +95,18 @@ def test_a_call_that_makes_no_sense_writes_nothing(
                 store._scripts.call(
                     "append", [keys.run("r1"), keys.feed, keys.due, keys.tasks, keys.runs], args
                 )
+        for ttl in ("soon", 0):
+            beside = [
+                keys.run("r1"),
+                keys.feed,
+                keys.due,
+                keys.tasks,
+                keys.runs,
+                keys.sealed("r1/"),
+            ]
+            with pytest.raises(Exception, match="BADCALL"):
+                store._scripts.call("append", beside, [*base, 0, 1, 0, ttl, "text", "event"])
+        assert not client.exists(keys.sealed("r1/"))
         assert 1 == client.xlen(keys.run("r1")) == client.xlen(keys.feed)
     assert isinstance(store.claim("r1", "r1/", "t", 1_000), Claimed)
 
@@ -112,13 +125,14 @@ def test_every_key_of_an_append_is_in_the_runs_slot(
             writer=AsNew("d"),
             events=(NewEvent(fact),),
             moves=(Move("r1/", "ready"),),
+            sealed=(Sealed("r1/o:a.1", b"text", 60_000),),
         )
     )
     with server.client() as client:
         names = {key.decode() for key in client.scan_iter()}
 
     assert names - {"mulligan:partitions"} == {n for n in names if n.startswith("mulligan:{0}:")}
-    assert 7 == len(names)
+    assert 8 == len(names)
 
 
 # --- Memory --------------------------------------------------------------------------------------

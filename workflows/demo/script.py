@@ -1,6 +1,7 @@
 """
 What the demo's model says. It misbehaves: one answer is cut off at its limit, one does not fit its
-schema, one wraps broken JSON in prose.
+schema (the agent is asked again), one wraps broken JSON in prose (the text alone tells what it
+means), and one names a verdict in words, which the overseer puts into the form asked for.
 
 Turns are told apart by node, attempt and tool rounds, so that a request that a lost worker had sent
 may be asked again.
@@ -26,9 +27,11 @@ def script(record: Path) -> dict[str, Any]:
             _calls("collect", 0, "search", search),
             _says("collect", 1, {"facts": FACTS}),
             _cut_off("check[0]", attempt=1),
-            _says("check[0]", 0, {"fact": FACTS[0], "holds": True}, attempt=2),
+            _says("check[0]", 0, {"fact": FACTS[0], "verdict": "it holds"}, attempt=2),
+            _repairs("check[0]", {"fact": FACTS[0], "holds": True}),
             _calls("check[1]", 0, "call_subagent", doubt, invocation="check[1]"),
             _says("check[1]", 0, {"objection": 7}, invocation="check[1].1.1", attempt=1),
+            _gives_up("check[1]", "check[1].1.1.overseer.1"),
             _says("check[1]", 0, {"objection": "It is another plant."}, invocation="check[1].1.1"),
             _calls("check[1]", 1, "submit_output", _broken({"fact": FACTS[1], "holds": False})),
         ]
@@ -37,6 +40,17 @@ def script(record: Path) -> dict[str, Any]:
 
 def _calls(node: str, rounds: int, name: str, arguments: Any, **match: Any) -> dict[str, Any]:
     return _turn(node, rounds, match) | {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def _repairs(node: str, output: Any) -> dict[str, Any]:
+    """What the overseer makes of a malformed output."""
+    return _says(node, 0, {"repaired_arguments": {"output": output}}, overseer=True)
+
+
+def _gives_up(node: str, overseer: str) -> dict[str, Any]:
+    """A malformed output of which the overseer can make nothing."""
+    match = {"overseer": True, "invocation": overseer}
+    return _turn(node, 0, match) | {"text": "The text holds no objection."}
 
 
 def _cut_off(node: str, **match: Any) -> dict[str, Any]:

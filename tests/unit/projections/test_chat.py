@@ -191,10 +191,14 @@ def test_nothing_of_a_repair_by_the_overseer_is_read() -> None:
     plain, repaired = asked(given(), 1), asked(given(), 1)
     for history in (plain, repaired):
         answered(history, 1)
-    request = facts.OutputRepairRequested(invocation="write", digest="d", bytes=9)
-    repaired.happened(request, "write", 1)
+    overseer = {"request_id": "write.overseer.1#1", "invocation": "write.overseer.1"}
     for fact in (
+        facts.OutputRepairRequested(
+            invocation="write", kind="invalid_json", digest="d", bytes=9, provider_id="c"
+        ),
         facts.OutputRepairStarted(invocation="write", model="big", request_id="r"),
+        facts.ModelRequested(**overseer, turn=1, mode="prompt", model="big", digest="d"),
+        facts.ModelAnswered(**overseer, finish_reason="stop", terminal=True),
         facts.OutputRepairFailed(invocation="write", reason="oversize", request_id="r"),
         facts.OutputRepairSucceeded(invocation="write", model="big", request_id="r"),
     ):

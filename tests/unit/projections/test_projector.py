@@ -209,7 +209,7 @@ def test_totals_add_up_and_unreported_cost_is_not_zero() -> None:
     )
     two = RunUsage(run="b", models={"m": ModelUsage(requests=1, completion_tokens=7)})
 
-    assert total([one, two]) == {
+    assert total(usage.models for usage in (one, two)) == {
         "m": ModelUsage(requests=3, unknown=1, prompt_tokens=5, completion_tokens=7, cost_usd=0.5),
         "x": ModelUsage(requests=1),
     }

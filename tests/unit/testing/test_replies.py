@@ -59,6 +59,16 @@ def test_json_is_submitted_where_that_is_offered_and_else_written() -> None:
     assert '{"a":1}' == "".join(texts(reply(STREAM, json={"a": 1})))
 
 
+def test_reasoning_comes_before_the_text() -> None:
+    deltas = [
+        event["choices"][0]["delta"] for event in data(reply(STREAM, text="a", reasoning="b"))
+    ]
+    whole = b"".join(reply({**STREAM, "stream": False}, text="a", reasoning="b").pieces)
+
+    assert ["reasoning_content", "content"] == [key for one in deltas[1:3] for key in one]
+    assert "b" == json.loads(whole)["choices"][0]["message"]["reasoning_content"]
+
+
 def test_usage_is_streamed_only_where_the_request_asks_for_it() -> None:
     """REC-21: as providers do."""
     usage = {"prompt_tokens": 1}

@@ -1,0 +1,278 @@
+"""
+The overseer's decisions: who asks it, what it asks, what follows from each thing that may come
+back, and that nothing prints a candidate (OVR-1 to OVR-11).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mulligan.decisions.decision import AskModel, Decision, ModelOutcome, Release
+from mulligan.decisions.overseer_request import model_for
+from mulligan.decisions.parking import parked
+from mulligan.errors import EnvironmentUnfit
+from mulligan.events.facts import (
+    AllowanceReserved,
+    Cause,
+    ModelAnswered,
+    NodeFailed,
+    OutputRepairFailed,
+    OutputRepairRequested,
+    OutputRepairSucceeded,
+    RunCancelRequested,
+    Usage,
+)
+from mulligan.projections.history import problems
+from mulligan.projections.usage import fold as fold_usage
+from mulligan.providers.port import Answer, Failure, ToolCall
+from mulligan.schemas.plan import AgentPlan, NodePlan
+from mulligan.testing.given import Given, facts, plan_of
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+MODEL = "some/model"
+CANARY = "canary-6612"
+TASK = "o:a.1"
+BAD = json.dumps({"output": {"n": CANARY}})
+
+
+def working(**agent: Any) -> AgentPlan:
+    fields = {"prompt": "Count.", "model": MODEL, "output_schema": SCHEMA}
+    return AgentPlan(**{**fields, "recovery_limit": 2, **agent})
+
+
+def begun(**agent: Any) -> Given:
+    """A node `a` whose agent has sent its first request."""
+    work = working(**agent)
+    given = Given(plan_of(NodePlan(id="a", work=work)))
+    given.then()
+    return given
+
+
+def submitted(arguments: str = BAD) -> Answer:
+    call = ToolCall("c1", "submit_output", arguments)
+    return Answer(finish_reason="tool_calls", terminal=True, text="", calls=(call,))
+
+
+def said(text: Any, **more: Any) -> Answer:
+    text = text if isinstance(text, str) else json.dumps(text)
+    return Answer(**{"finish_reason": "stop", "terminal": True, "text": text, **more})
+
+
+REPAIRED = said({"repaired_arguments": {"output": {"n": 1}}}, usage=Usage(prompt_tokens=3))
+
+
+def rejected(**agent: Any) -> tuple[Given, Decision]:
+    """The agent's output was rejected, and the overseer is asked for."""
+    given = begun(**agent)
+    return given, given.then(outcome=ModelOutcome("a#1", submitted()))
+
+
+def asking(**agent: Any) -> Given:
+    """The overseer's request is about to leave."""
+    given, _ = rejected(**agent)
+    given.then(TASK)
+    return given
+
+
+def heard(given: Given, result: Answer | Failure) -> Decision:
+    return given.then(TASK, ModelOutcome("a.overseer.1#1", result))
+
+
+def of(decision: Decision, kind: type) -> Any:
+    return next(event.data for event in decision.events if isinstance(event.data, kind))
+
+
+def test_ovr3_a_rejected_output_is_sealed_and_its_agent_waits() -> None:
+    given, decision = rejected()
+
+    assert ["ModelAnswered a", "OutputRejected a", "OutputRepairRequested a"] == facts(decision)
+    assert ("run/o:a.1", BAD.encode()) == (decision.sealed[0].task, decision.sealed[0].data)
+    assert decision.sealed[0].ttl_ms <= 15 * 60 * 1_000
+    assert Release("wait") == decision.release
+    assert [("run/o:a.1", "ready"), ("run/", "wait")] == [(m.task, m.to) for m in decision.moves]
+    assert "c1" == of(decision, OutputRepairRequested).provider_id
+    assert Release("wait") == given.decide().release, "whatever wakes it"
+
+
+def test_ovr11_the_intent_and_the_start_are_one_append() -> None:
+    given, _ = rejected()
+
+    decision = given.then(TASK)
+
+    assert ["OutputRepairStarted a", "ModelRequested a"] == facts(decision)
+    assert isinstance(decision.effect, AskModel)
+    request = decision.effect.prepared.request
+    assert ("a.overseer.1#1", "a", 1, False) == (
+        request.request_id,
+        request.node,
+        request.attempt,
+        request.stream,
+    )
+    assert ((), {}, None) == (request.tools, request.parameters, request.output_schema)
+    assert 120_000 == decision.effect.within_ms
+    recovery = given.state.invocations["a"].recovery
+    assert (1, 0) == (recovery.requests, recovery.used), "it draws on no allowance (OVR-2)"
+
+
+def test_ovr8_success_ends_the_invocation_with_the_answer_in_one_append() -> None:
+    given = asking()
+
+    decision = heard(given, REPAIRED)
+
+    assert [
+        "ModelAnswered a",
+        "OutputRepairSucceeded a",
+        "OutputAccepted a",
+        "NodeCompleted a",
+    ] == facts(decision)
+    assert Release("end") == decision.release
+    assert ("run/o:a.1",) == decision.discarded
+    assert ("run/", "wake") in [(move.task, move.to) for move in decision.moves]
+    assert ("/n",) == of(decision, OutputRepairSucceeded).novel
+    usage = fold_usage("run", given.log)
+    assert (1, 3) == (usage.models[MODEL].requests, usage.overseer[MODEL].prompt_tokens)
+    assert "RunCompleted" == facts(given.then())[-1]
+    assert [] == problems(given.log)
+
+
+def test_ovr2_after_a_failure_the_agent_goes_on_as_without_it() -> None:
+    given = asking()
+    cause = Cause(kind="unavailable", message="the provider is unavailable", status=503)
+
+    failed = heard(given, Failure(cause=cause, transient=True))
+    decision = given.then()
+
+    assert ["ModelFailed a", "OutputRepairFailed a"] == facts(failed)
+    assert ["AllowanceReserved a", "ModelRequested a"] == facts(decision)
+    reserved = of(decision, AllowanceReserved)
+    assert ("schema_violation", "a#1") == (reserved.reason, reserved.request_id)
+    assert isinstance(decision.effect, AskModel)
+    note = decision.effect.prepared.request.messages[-1].content or ""
+    assert "/n" in note
+    assert CANARY not in note
+    assert [] == problems(given.log)
+
+
+def test_ovr11_a_request_that_nobody_answered_is_not_sent_again() -> None:
+    given = asking()
+
+    decision = given.then(TASK)
+
+    assert ["ModelInterrupted a", "OutputRepairFailed a"] == facts(decision)
+    assert "interrupted" == of(decision, OutputRepairFailed).reason
+    assert decision.effect is None
+    assert "AllowanceReserved a" in facts(given.then())
+
+
+def test_ovr9_an_abort_of_the_call_alone_is_an_interruption() -> None:
+    stopped = Failure(cause=Cause(kind="cancelled", message=""), transient=False)
+
+    assert "interrupted" == of(heard(asking(), stopped), OutputRepairFailed).reason
+
+
+def test_ovr7_a_candidate_that_has_expired_is_told_without_a_request() -> None:
+    given, _ = rejected()
+    given.candidates.clear()
+
+    decision = given.then(TASK)
+
+    assert "candidate_expired" == of(decision, OutputRepairFailed).reason
+    assert decision.effect is None
+
+
+@pytest.mark.parametrize("limit", [0])
+def test_ovr2_a_limit_of_0_has_no_overseer(limit: int) -> None:
+    _, decision = rejected(recovery_limit=limit)
+
+    assert () == decision.sealed
+    assert "AllowanceExhausted a" in facts(decision)
+
+
+def test_ovr9_cancellation_drops_what_comes_late() -> None:
+    given = asking()
+    given.happened(RunCancelRequested())
+
+    decision = heard(given, REPAIRED)
+
+    assert [] == facts(decision)
+    assert Release("end") == decision.release
+
+
+def test_ovr9_an_agent_that_ended_meanwhile_wakes_its_overseer_which_drops_a_success() -> None:
+    """Whoever would record a success must read first that the agent's time was over."""
+    nodes = (NodePlan(id=name, work=working(timeout_ms=1_000)) for name in ("a", "b"))
+    given = Given(plan_of(*nodes))
+    given.then()
+    given.then("n:a")
+    given.then("n:a", ModelOutcome("a#1", submitted()))
+    given.then("n:b")
+    given.then(TASK)
+
+    ended = given.at(given.now_ms + 1_000).then("n:a")
+    late = heard(given, REPAIRED)
+
+    assert "deadline_exceeded" == of(ended, NodeFailed).code
+    assert ("run/o:a.1", "wake") in [(move.task, move.to) for move in ended.moves]
+    assert ["ModelAnswered a"] == facts(late), "what it used is told (OVR-8)"
+    assert 3 == of(late, ModelAnswered).usage.prompt_tokens
+    assert [] == problems(given.log)
+
+
+def test_the_call_ends_with_its_agents_time() -> None:
+    given, _ = rejected(timeout_ms=5_000)
+
+    decision = given.then(TASK)
+
+    assert isinstance(decision.effect, AskModel)
+    assert 5_000 == decision.effect.within_ms
+
+
+def test_what_stops_the_overseer_itself_is_its_failure_and_parks_nothing() -> None:
+    given, _ = rejected()
+    before = parked(given.state, f"run/{TASK}", "poison")
+    asked = asking()
+    during = parked(asked.state, f"run/{TASK}", "poison")
+
+    assert ["invocation_failed"] == [event.data.reason for event in before]
+    assert ["ModelInterrupted", "OutputRepairFailed"] == [type(e.data).__name__ for e in during]
+
+
+def test_a_model_that_cant_be_asked_leaves_the_original_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given, _ = rejected()
+
+    def refuse(request: Any) -> Any:
+        raise EnvironmentUnfit("no key")
+
+    monkeypatch.setattr("mulligan.testing.given.prepare", refuse)
+
+    assert "invocation_failed" == of(given.then(TASK), OutputRepairFailed).reason
+
+
+@pytest.mark.parametrize(
+    ("worker", "named", "asked"),
+    [
+        ("scripted/m", None, "scripted/m"),
+        ("scripted/m", "  ", "scripted/m"),
+        ("openai/m", "openai/big", "openai/big"),
+        ("openai/m", "big", "openai/big"),
+        ("openrouter/a/b", "anthropic/c", "openrouter/anthropic/c"),
+        ("openai/m", "anthropic/c", "openai/anthropic/c"),
+    ],
+)
+def test_ovr4_the_provider_is_the_workers(worker: str, named: str | None, asked: str) -> None:
+    assert asked == model_for(worker, named)
+
+
+def test_ovr10_nothing_prints_a_candidate() -> None:
+    given, decision = rejected()
+    started = given.then(TASK)
+    failed = heard(given, said(f"{CANARY} is all I have"))
+
+    for printed in (decision, started, failed, given.state, given.log, decision.sealed[0]):
+        assert CANARY not in repr(printed)
+        assert CANARY not in str(printed)
