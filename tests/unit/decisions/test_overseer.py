@@ -10,9 +10,17 @@ from typing import Any
 
 import pytest
 
-from mulligan.decisions.decision import AskModel, Decision, ModelOutcome, Release
+from mulligan.decisions.decision import (
+    AskModel,
+    Context,
+    Decision,
+    ModelOutcome,
+    NoSlot,
+    Release,
+)
 from mulligan.decisions.overseer_request import model_for
 from mulligan.decisions.parking import parked
+from mulligan.decisions.task import decide
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.facts import (
     AllowanceReserved,
@@ -25,11 +33,12 @@ from mulligan.events.facts import (
     RunCancelRequested,
     Usage,
 )
+from mulligan.events.payload import Payload
 from mulligan.projections.history import problems
 from mulligan.projections.usage import fold as fold_usage
 from mulligan.providers.port import Answer, Failure, ToolCall
 from mulligan.schemas.plan import AgentPlan, NodePlan
-from mulligan.testing.given import Given, facts, plan_of
+from mulligan.testing.given import Given, facts, plan_of, prepare
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 MODEL = "some/model"
@@ -115,6 +124,27 @@ def test_ovr11_the_intent_and_the_start_are_one_append() -> None:
     assert 120_000 == decision.effect.within_ms
     recovery = given.state.invocations["a"].recovery
     assert (1, 0) == (recovery.requests, recovery.used), "it draws on no allowance (OVR-2)"
+
+
+def test_rec34_a_request_without_a_slot_waits_and_is_no_intent() -> None:
+    given, _ = rejected()
+    context = Context(
+        given.now_ms, _value_of, prepare, 1.0, given.candidates.get, NoSlot("some", 700)
+    )
+
+    waiting = decide(given.state, f"run/{TASK}", context)
+    for event in waiting.events:
+        given.happened(event.data, event.node, event.attempt)
+
+    assert ["SlotAwaited a"] == facts(waiting)
+    assert (None, Release("timer", 700)) == (waiting.effect, waiting.release)
+    assert ["OutputRepairStarted a", "ModelRequested a"] == facts(given.then(TASK))
+    assert given.state.invocations["a"].place is None
+    assert [] == problems(given.log)
+
+
+def _value_of(payload: Payload) -> Any:
+    return payload.value
 
 
 def test_ovr8_success_ends_the_invocation_with_the_answer_in_one_append() -> None:
