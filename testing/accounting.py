@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import ModelInterrupted, ModelRequested, OutputRepairStarted
+from mulligan.events.facts import ModelInterrupted, ModelRequested
 from mulligan.testing.scripted_model import ReceivedRequest
 
 REQUEST_HEADER = "x-mulligan-request"
@@ -32,7 +32,7 @@ def unaccounted(
     for history in histories:
         for event in history:
             match event.data:
-                case ModelRequested() | OutputRepairStarted() as fact:
+                case ModelRequested() as fact:
                     logged[fact.request_id] += 1
                 case ModelInterrupted() as fact:
                     interrupted[fact.request_id] += 1
