@@ -201,7 +201,7 @@ def test_rec24_auto_takes_the_strongest_mode_that_says_it_exactly(
 
         body = model.requests[0].body
     assert ("completed", {"n": 3}) == (ended.status, ended.output)
-    assert {mode} == {fact.mode for fact in ended.of(facts.ModelRequested)}
+    assert [mode, "prompt", mode] == [fact.mode for fact in ended.of(facts.ModelRequested)]
     assert (mode == "native") == ("response_format" in body)
     assert (mode == "tool") == ("tools" in body)
     if mode == "native":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import Fact, ModelInterrupted, ModelRequested, OutputRepairStarted
+from mulligan.events.facts import Fact, ModelInterrupted, ModelRequested
 from mulligan.testing.accounting import unaccounted
 from mulligan.testing.scripted_model import ReceivedRequest
 
@@ -33,10 +33,10 @@ def lost(name: str) -> ModelInterrupted:
 
 
 def test_what_was_sent_and_logged_is_accounted_for_over_all_runs() -> None:
-    repair = OutputRepairStarted(invocation="a", model="m", request_id="a#1.repair")
+    repair = asked("a.overseer.1#1")
     logs = [history(asked("a#1"), asked("a#2"), repair), history(asked("a#1"))]
 
-    assert [] == unaccounted(received("a#1", "a#1.repair", "a#2", "a#1"), logs)
+    assert [] == unaccounted(received("a#1", "a.overseer.1#1", "a#2", "a#1"), logs)
 
 
 def test_a_request_without_an_intent_is_found() -> None:
