@@ -35,6 +35,15 @@ ASKED_ANEW: Expected = {
     "last attempt": "3 | 2 of 2 | paused | paused: `CAUSE` | paused",
     "limit 0": "1 | 0 of 0 | paused | paused: `CAUSE` | paused",
 }
+OVERSEEN: Expected = {
+    "first turn": "3 | 1 of 2 | active | completed | completed",
+    "after a tool": "4 | 1 of 2 | active | completed | completed",
+    "subagent": "5 | 1 of 2 | active | completed | completed",
+    "last attempt": "4 | 2 of 2 | paused | paused: `CAUSE` | paused",
+    "limit 0": "1 | 0 of 0 | paused | paused: `CAUSE` | paused",
+}
+"""As `ASKED_ANEW`, after one request of an overseer that can't help."""
+
 FAILED: Expected = {
     "first turn": "1 | 0 of 2 | active | failed: `CAUSE` | failed",
     "after a tool": "2 | 0 of 2 | active | failed: `CAUSE` | failed",
@@ -58,10 +67,10 @@ EXPECTED: dict[str, tuple[Expected, str]] = {
     "`eof`: nothing came": (ASKED_ANEW, "eof"),
     "`eof`: the stream just ended": (ASKED_ANEW, "eof"),
     "`empty_turn`": (ASKED_ANEW, "empty_turn"),
-    "`invalid_json`": (ASKED_ANEW, "invalid_json"),
-    "`wrong_envelope`": (ASKED_ANEW, "wrong_envelope"),
+    "`invalid_json`": (OVERSEEN, "invalid_json"),
+    "`wrong_envelope`": (OVERSEEN, "wrong_envelope"),
     "`wrong_envelope`, unknown tool": (ASKED_ANEW, "wrong_envelope"),
-    "`schema_violation`": (ASKED_ANEW, "schema_violation"),
+    "`schema_violation`": (OVERSEEN, "schema_violation"),
     "`schema_violation`, of a tool": (ASKED_ANEW, "schema_violation"),
     "`mixed_turn`": (ASKED_ANEW, "mixed_turn"),
     "`repetitive_output`": (ASKED_ANEW, "repetitive_output"),
