@@ -23,6 +23,7 @@ from mulligan.projections import (
     allowance,
     calls,
     changes,
+    graph,
     invocations,
     nodes,
     output_repairs,
@@ -43,7 +44,7 @@ TTL_MS = 86_400_000
 """A run that nobody has touched for a day may be folded anew."""
 
 _FOLDED_BY = (
-    *(run, state, allowance, calls, changes, invocations, nodes, output_repairs, repairs),
+    *(run, state, allowance, calls, changes, graph, invocations, nodes, output_repairs, repairs),
     *(facts, payload, plan, tool_spec),
 )
 
