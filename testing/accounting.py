@@ -8,7 +8,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import ModelInterrupted, ModelRequested
+from mulligan.events.facts import (
+    ModelAnswered,
+    ModelFailed,
+    ModelInterrupted,
+    ModelRequested,
+    RunCancelled,
+)
 from mulligan.testing.scripted_model import ReceivedRequest
 
 REQUEST_HEADER = "x-mulligan-request"
@@ -22,20 +28,27 @@ def unaccounted(
     them; empty if nothing is. Requests that are not ours (without our header) do not count.
 
     Let S be the requests received, L the intents logged and I those of them that were interrupted,
-    each as often as it is there. Then S ⊆ L ⊆ S + I: nothing is sent without its intent, and an
-    intent that was not sent is one whose worker was lost in between. Where no worker was lost, I is
-    empty and S = L.
+    or still open when their run was cancelled, each as often as it is there. Then S ⊆ L ⊆ S + I:
+    nothing is sent without its intent, and an intent that was not sent is one whose worker was
+    lost, or told of the cancellation, in between. Where there was neither, I is empty and S = L.
     """
     sent = Counter(one.headers[REQUEST_HEADER] for one in received if REQUEST_HEADER in one.headers)
     logged: Counter[str] = Counter()
     interrupted: Counter[str] = Counter()
     for history in histories:
+        still_open: set[str] = set()
         for event in history:
             match event.data:
-                case ModelRequested() as fact:
-                    logged[fact.request_id] += 1
-                case ModelInterrupted() as fact:
-                    interrupted[fact.request_id] += 1
+                case ModelRequested(request_id=name):
+                    logged[name] += 1
+                    still_open.add(name)
+                case ModelInterrupted(request_id=name):
+                    interrupted[name] += 1
+                    still_open.discard(name)
+                case ModelAnswered(request_id=name) | ModelFailed(request_id=name):
+                    still_open.discard(name)
+                case RunCancelled():
+                    interrupted.update(still_open)
                 case _:
                     pass
     return [
