@@ -55,7 +55,7 @@ def test_left_out_and_null_differ() -> None:
             ":3: turns[0].finish_resaon: unknown key (did",
         ),
         ("turnz: []", ":1: turnz: unknown key (did you mean turns?)"),
-        ("turns: [{text: a, zzz: 1}]", "unknown key (known: match, times, text"),
+        ("turns: [{text: a, zzz: 1}]", "unknown key (known: match, times, reasoning, text"),
         (
             "turns:\n - match:\n    nod: a",
             ":3: turns[0].match.nod: unknown key (did you mean node?)",
