@@ -12,6 +12,7 @@ from mulligan.decisions.decision import (
     CallFunction,
     Effect,
     JudgeDraft,
+    ObserveTool,
     ReworkDraft,
     RunTool,
 )
@@ -40,7 +41,7 @@ class CodeTable:
         match effect:
             case AskModel():
                 return None
-            case RunTool():
+            case RunTool() | ObserveTool():
                 return self._get(effect.spec.path, effect.spec.digest, folders)
             case CallFunction():
                 return self._get(effect.plan.call.path, effect.plan.call.digest, folders)

@@ -22,6 +22,8 @@ from mulligan.decisions.decision import (
     FunctionOutcome,
     JudgeDraft,
     ModelOutcome,
+    ObservedOutcome,
+    ObserveTool,
     Outcome,
     ReworkDraft,
     RunTool,
@@ -33,6 +35,7 @@ from mulligan.events.payload import Payload
 from mulligan.providers.port import Cancellation, Failure, Hear, Provider
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
+from mulligan.tools.registry import Tool
 from mulligan.tools.result import ToolResult
 
 if TYPE_CHECKING:
@@ -51,6 +54,8 @@ def perform(session: Session, effect: Effect) -> Outcome | None:
             return _ask(session, effect)
         case RunTool():
             return _run_tool(session, effect)
+        case ObserveTool():
+            return observe_tool(session.code_of(effect), effect)
         case CallFunction():
             return _call_function(session, effect)
         case JudgeDraft():
@@ -123,6 +128,15 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
     return tool_outcome(effect, result, duration_ms, timeout_ms)
+
+
+def observe_tool(tool: Tool[..., Any], effect: ObserveTool) -> ObservedOutcome:
+    """Ask a tool's `verify`; one that does not answer within the tool's time can't tell."""
+    timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
+    seen = within(timeout_ms, partial(tool.observe, deepcopy(effect.arguments), key=effect.key))
+    if seen == "succeeded" or seen == "not_started":
+        return ObservedOutcome(effect.call_id, seen)
+    return ObservedOutcome(effect.call_id, "unknown")
 
 
 def tool_outcome(

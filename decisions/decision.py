@@ -61,6 +61,13 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int
 
 
+class ObservedOutcome(msgspec.Struct, frozen=True):
+    """What a tool's own `verify` says of a call that left no receipt (REC-31)."""
+
+    call_id: str
+    seen: Literal["succeeded", "not_started", "unknown"]
+
+
 class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a function node's call: an output, or an error."""
 
@@ -81,7 +88,7 @@ class DraftOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Cause | None = None
 
 
-Outcome = ModelOutcome | ToolOutcome | FunctionOutcome | DraftOutcome
+Outcome = ModelOutcome | ToolOutcome | ObservedOutcome | FunctionOutcome | DraftOutcome
 
 # --- Out -----------------------------------------------------------------------------------------
 
@@ -98,6 +105,15 @@ class AskModel(msgspec.Struct, frozen=True):
 
 class RunTool(msgspec.Struct, frozen=True):
     """Run this tool, once, handing it the key."""
+
+    call_id: str
+    spec: ToolSpec
+    arguments: Any
+    key: str
+
+
+class ObserveTool(msgspec.Struct, frozen=True):
+    """Ask this tool's `verify`, once, whether the call took effect; the tool itself is not run."""
 
     call_id: str
     spec: ToolSpec
@@ -131,7 +147,7 @@ class ReworkDraft(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, Any]
 
 
-Effect = AskModel | RunTool | CallFunction | JudgeDraft | ReworkDraft
+Effect = AskModel | RunTool | ObserveTool | CallFunction | JudgeDraft | ReworkDraft
 """The one thing in the world that follows a decision; its intent is among the events."""
 
 

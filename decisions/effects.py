@@ -4,10 +4,20 @@ Tool calls: which one comes next, and what to make of one that left no receipt (
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from mulligan.decisions import asking
-from mulligan.decisions.decision import Context, RunTool, Step, ToolOutcome
+from mulligan.decisions.decision import (
+    Context,
+    ObservedOutcome,
+    ObserveTool,
+    RunTool,
+    Step,
+    ToolOutcome,
+)
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
+    EffectReconciled,
     Fact,
     NodePaused,
     ToolFailed,
@@ -16,7 +26,13 @@ from mulligan.events.facts import (
     ToolSucceeded,
 )
 from mulligan.events.ids import invocation_of_call, node_of_invocation
+from mulligan.events.payload import Payload
 from mulligan.projections.state import Call, Invocation, RunState
+
+VERIFIED = "verify"
+"""Who reconciled a call that its tool's own observation has settled."""
+SEEN = {"outcome": "succeeded", "note": "seen to have taken effect; what it returned was lost"}
+"""What the model is told as the result of such a call."""
 
 
 def next_call(state: RunState, invocation: Invocation, context: Context) -> Step | None:
@@ -31,11 +47,11 @@ def next_call(state: RunState, invocation: Invocation, context: Context) -> Step
         if call.effect is None:
             continue
         if call.status == "started" and call.effect == "write":
-            return _lost(invocation, call)
+            return _lost(state, invocation, call)
         if call.status in ("awaiting_input", "awaiting_approval"):
             return Step((_event(invocation, asking.waits(invocation, call)),))
         if call.status == "unknown":
-            return Step((_reconcile(invocation, call),))
+            return _open(state, invocation, call, context)
         if call.status in ("requested", "started"):
             return _start(state, invocation, call, context)
     return None
@@ -85,10 +101,44 @@ def _start(state: RunState, invocation: Invocation, call: Call, context: Context
     return Step((_event(invocation, started),), effect=effect)
 
 
-def _lost(invocation: Invocation, call: Call) -> Step:
+def _lost(state: RunState, invocation: Invocation, call: Call) -> Step:
     evidence = "its worker was lost after the start was recorded and before a result was"
-    unknown = ToolOutcomeUnknown(call_id=call.id, evidence=evidence)
-    return Step((_event(invocation, unknown), _reconcile(invocation, call)))
+    unknown = _event(invocation, ToolOutcomeUnknown(call_id=call.id, evidence=evidence))
+    if _verifiable(state, invocation, call):
+        return Step((unknown,))
+    return Step((unknown, _reconcile(invocation, call)))
+
+
+def _verifiable(state: RunState, invocation: Invocation, call: Call) -> bool:
+    spec = state.tool_of(invocation, call.name)
+    return spec is not None and spec.verifiable
+
+
+def _open(state: RunState, invocation: Invocation, call: Call, context: Context) -> Step:
+    """A call of unknown outcome: the tool's own observation is asked first, then a person."""
+    spec = state.tool_of(invocation, call.name)
+    if spec is None or not spec.verifiable:
+        return Step((_reconcile(invocation, call),))
+    arguments = context.value_of(call.arguments)
+    return Step(effect=ObserveTool(call.id, spec, arguments, call.key))
+
+
+def observed(invocation: Invocation, outcome: ObservedOutcome) -> Step:
+    """What an observation settles; one that can't tell leaves it to a person."""
+    call = invocation.calls[outcome.call_id]
+    match outcome.seen:
+        case "succeeded":
+            result = Payload.of(SEEN)
+            fact = EffectReconciled(
+                call_id=call.id, outcome="succeeded", by=VERIFIED, result=result
+            )
+        case "not_started":
+            fact = EffectReconciled(call_id=call.id, outcome="failed", by=VERIFIED)
+        case "unknown":
+            return Step((_reconcile(invocation, call),))
+        case _:
+            assert_never(outcome.seen)
+    return Step((_event(invocation, fact),))
 
 
 def _reconcile(invocation: Invocation, call: Call) -> NewEvent:

@@ -16,6 +16,7 @@ from mulligan.decisions.decision import (
     Context,
     FunctionOutcome,
     ModelOutcome,
+    ObservedOutcome,
     Outcome,
     Release,
     Step,
@@ -38,6 +39,8 @@ def proceed(
         return heard(state, invocation, outcome, context)
     if isinstance(outcome, FunctionOutcome):
         return parts.returned(state, invocation, outcome, context)
+    if isinstance(outcome, ObservedOutcome):
+        return effects.observed(invocation, outcome)
     if isinstance(outcome, ToolOutcome):
         return Step((event(invocation, effects.receipt(outcome)),))
     if invocation.status != "active":

@@ -30,12 +30,13 @@ from msgspec.structs import replace
 
 from mulligan.actors.assemble import repetition_of
 from mulligan.actors.call_slots import call_slot
-from mulligan.actors.perform import ask_model, tool_outcome, within
+from mulligan.actors.perform import ask_model, observe_tool, tool_outcome, within
 from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions.decision import (
     AskModel,
     Context,
     Decision,
+    ObserveTool,
     Outcome,
     Release,
     RunTool,
@@ -252,6 +253,8 @@ class _Call:
                 return asked
             case RunTool() as effect:
                 return self._run_tool(effect)
+            case ObserveTool() as effect:
+                return observe_tool(self._tools[effect.spec.path], effect)
             case effect:
                 raise AssertionError(f"a single agent asks for no {type(effect).__name__}")
 

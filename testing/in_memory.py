@@ -27,6 +27,7 @@ from mulligan.decisions.decision import (
     CallFunction,
     Effect,
     JudgeDraft,
+    ObserveTool,
     ReworkDraft,
     RunTool,
 )
@@ -200,7 +201,7 @@ class _Given(CodeTable):
         if isinstance(effect, AskModel):
             return None
         match effect:
-            case RunTool():
+            case RunTool() | ObserveTool():
                 return self._given(effect.spec.path)
             case CallFunction():
                 return self._given(effect.plan.call.path)

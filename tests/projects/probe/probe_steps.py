@@ -41,6 +41,19 @@ def send(idempotency_key: str) -> str:
     return "sent"
 
 
+def mailed(idempotency_key: str) -> bool:
+    """Whether the record has it."""
+    with open(os.environ["PROBE_RECORD"]) as file:
+        return f"mail {idempotency_key}\n" in file
+
+
+@tool(effect="write", verify=mailed)
+def mail(idempotency_key: str) -> str:
+    """Send something that can be looked up afterwards."""
+    note("mail", idempotency_key)
+    return "mailed"
+
+
 def total(
     input: dict[str, Any],  # noqa: A002 - the name that nodes know it by
     gather: dict[str, Any],

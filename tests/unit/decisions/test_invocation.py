@@ -6,9 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mulligan.decisions import people
-from mulligan.decisions.decision import AskModel, ModelOutcome, Release, RunTool, ToolOutcome
+from mulligan.decisions.decision import (
+    AskModel,
+    ModelOutcome,
+    ObservedOutcome,
+    ObserveTool,
+    Release,
+    RunTool,
+    ToolOutcome,
+)
 from mulligan.decisions.effects import still_counts
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
@@ -63,13 +72,13 @@ def tool(name: str, effect: str = "read") -> ToolSpec:
 TOOLS = {"look": tool("look"), "save": tool("save", "write"), "put": tool("put", "idempotent")}
 
 
-def counting(checker_limit: int = 2, **more: Any) -> Given:
+def counting(checker_limit: int = 2, *, verifiable: bool = False, **more: Any) -> Given:
     own = agent(tools=tuple(spec.path for spec in TOOLS.values()), subagents=("checker",), **more)
     checker = agent(tools=("tools:look",), recovery_limit=checker_limit)
     plan = plan_of(
         NodePlan(id="a", work=own),
         agents={"checker": checker},
-        tools={spec.path: spec for spec in TOOLS.values()},
+        tools={spec.path: replace(spec, verifiable=verifiable) for spec in TOOLS.values()},
     )
     return Given(plan, "sheep")
 
@@ -379,6 +388,53 @@ def test_rec31_a_write_left_by_a_lost_worker_is_unknown_and_pauses() -> None:
     assert ["ToolOutcomeUnknown a", "NodePaused a", "RunPaused"] == facts(decision)
     assert ("paused", "reconciliation_required") == (given.state.status, given.state.reason)
     assert [] == facts(given.decide())
+
+
+def lost_write_of_a_tool_that_can_tell() -> Given:
+    given = counting(verifiable=True)
+    given.then()
+    heard(given, call("save"))
+    return given
+
+
+@pytest.mark.parametrize(
+    ("seen", "tags"),
+    [
+        ("succeeded", ["EffectReconciled a", "ModelRequested a"]),
+        ("not_started", ["EffectReconciled a", "ModelRequested a"]),
+        ("unknown", ["NodePaused a", "RunPaused"]),
+    ],
+)
+def test_rec31_a_tools_own_observation_is_asked_before_a_person(seen: Any, tags: list[str]) -> None:
+    given = lost_write_of_a_tool_that_can_tell()
+
+    lost = given.then()
+    assert ["ToolOutcomeUnknown a"] == facts(lost)
+    assert isinstance(lost.effect, ObserveTool)
+    assert ("a.1.1", "run:a.1.1") == (lost.effect.call_id, lost.effect.key)
+    told = given.then(outcome=ObservedOutcome("a.1.1", seen))
+
+    assert tags == facts(told)
+    assert "ToolStarted a" not in facts(told), "it is never repeated on its own"
+
+
+def test_rec31_an_observation_that_a_crash_cut_off_is_asked_again() -> None:
+    given = lost_write_of_a_tool_that_can_tell()
+    given.then()
+
+    assert isinstance(given.then().effect, ObserveTool)
+
+
+def test_rec31_what_the_observation_says_is_what_the_model_is_told() -> None:
+    told = {}
+    for seen in ("succeeded", "not_started"):
+        given = lost_write_of_a_tool_that_can_tell()
+        given.then()
+        request = asked(given.then(outcome=ObservedOutcome("a.1.1", seen)))
+        told[seen] = str(request.messages[-1].content)
+
+    assert "seen to have taken effect" in told["succeeded"]
+    assert "reconciled_as_failed" in told["not_started"]
 
 
 def test_rec31_a_write_that_timed_out_is_unknown() -> None:
