@@ -34,6 +34,7 @@ _COMMANDS = {
     "reconcile": "say what became of an effect whose outcome is unknown",
     "recovery": "the allowances of a run, and what is left of them",
     "redrive": "let what is parked go on",
+    "repair": "repair an article that was made elsewhere",
     "repair-log": "the rounds of a run's repair loops",
     "resume": "let a paused run go on",
     "run": "work a run here and follow it to its end",

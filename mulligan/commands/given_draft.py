@@ -1,4 +1,4 @@
-"""`--draft FILE`: a draft of a person's own."""
+"""A draft that a person hands in, as a file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def read_draft(name: str) -> Any:
     try:
         raw = file.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"--draft: {name} can't be read: {error.strerror}") from None
+        raise InvalidInput(f"{name} can't be read: {error.strerror}") from None
     if not raw.strip() or len(raw) > MOST_BYTES:
-        raise InvalidInput(f"--draft: {name} holds {len(raw):,} bytes: no draft")
+        raise InvalidInput(f"{name} holds {len(raw):,} bytes: no draft")
     try:
         return msgspec.json.decode(raw) if file.suffix == ".json" else raw.decode()
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "JSON" if file.suffix == ".json" else "UTF-8 text"
-        raise InvalidInput(f"--draft: {name} is not {what}: {error}") from None
+        raise InvalidInput(f"{name} is not {what}: {error}") from None

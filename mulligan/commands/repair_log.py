@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import click
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, legible, show_json, table
+from mulligan.commands.repair_plot import draw, write_svg
 from mulligan.projections.repair_log import Iteration, LogAction, RepairLog, RepairLogs, fold
 
 EXCERPT = 60
@@ -16,15 +18,23 @@ EXCERPT = 60
 
 @click.command("repair-log")
 @click.argument("run")
+@click.option("--plot", is_flag=True, help="Draw the scores by round too.")
+@click.option(
+    "--svg", type=click.Path(path_type=Path, dir_okay=False), help="Write them to an SVG file."
+)
 @json_option
-def repair_log(run: str, as_json: bool) -> None:
+def repair_log(run: str, plot: bool, svg: Path | None, as_json: bool) -> None:
     """Show the rounds of a run's repair loops: level, trigger, score, cost, and what was edited."""
     with Client() as client:
         logs = fold(run, client.events(run), partial(client.value, run))
+    if svg is not None:
+        write_svg(logs, svg)
     if as_json:
         show_json(logs)
-    else:
-        show(logs)
+        return
+    show(logs)
+    if plot:
+        draw(logs)
 
 
 def show(logs: RepairLogs) -> None:

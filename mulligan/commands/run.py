@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, assert_never
 
 import click
@@ -68,6 +69,23 @@ def run(
     among it; what was cut off or rejected is taken back in words. None of that is stored anywhere.
     """
     value = read_input(given)
+    sys.exit(work_here(workflow, value, model=model, run_id=run_id, as_json=as_json, deltas=deltas))
+
+
+def work_here(
+    workflow: str,
+    value: Any,
+    *,
+    model: str | None = None,
+    run_id: str | None = None,
+    as_json: bool = False,
+    deltas: bool = False,
+    artifacts: Path | None = None,
+) -> int:
+    """
+    Work a run in this process, show it, and return the exit code that says how it ended; what its
+    repair loops made is written to `artifacts`, or to the run's own folder.
+    """
     configure_logs("warning")
     with Client() as client:
         plan = client.plan(workflow, model=model)
@@ -82,10 +100,11 @@ def run(
             state = _follow(client, name, shown, heard)
         Projector(client.store).catch_up()
         if state.repairs:
-            write_workspace(client, name)
-            click.echo(f"drafts, reports and repair log: {workspace_of(client, name)}", err=True)
+            folder = artifacts or workspace_of(client, name)
+            write_workspace(client, name, folder)
+            click.echo(f"drafts, reports and repair log: {folder}", err=True)
         _show(client, state, as_json)
-    sys.exit(EXIT_CODES[state.status])
+    return EXIT_CODES[state.status]
 
 
 @contextmanager
