@@ -10,7 +10,18 @@ from functools import partial
 from pathlib import Path
 
 from mulligan.client import Client
+from mulligan.events import facts
 from mulligan.projections.workspace import files
+
+CHANGING = (
+    facts.QualityAssessed,
+    facts.ReviewReceived,
+    facts.RepairRoundCompleted,
+    facts.DecisionRequested,
+    facts.DecisionMade,
+    facts.HandedOver,
+)
+"""After these facts the artifacts are others than before."""
 
 
 def workspace_of(client: Client, run: str) -> Path:

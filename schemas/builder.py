@@ -111,10 +111,11 @@ class Workflow:
         needs: Sequence[NodeHandle | str] = (),
         when: str | None = None,
         for_each: str | None = None,
+        phase: str | None = None,
         **options: Unpack[AgentOptions],
     ) -> NodeHandle:
         """Add a node that an agent works; with `for_each`, one invocation for each item."""
-        node = _graph(id, "agent", needs, when, for_each)
+        node = _graph(id, "agent", needs, when, for_each, phase)
         self._nodes.append(node | self._agent_data(id, prompt, options))
         return NodeHandle(id)
 
@@ -126,12 +127,13 @@ class Workflow:
         needs: Sequence[NodeHandle | str] = (),
         when: str | None = None,
         for_each: str | None = None,
+        phase: str | None = None,
         retry: dict[str, float | str] | None = None,
         timeout: DurationLike | None = None,
         effect: EffectClass = "idempotent",
     ) -> NodeHandle:
         """Add a node that calls a function; a function cut off by a crash is called again."""
-        node = _graph(id, "function", needs, when, for_each)
+        node = _graph(id, "function", needs, when, for_each, phase)
         own = {"call": self._path(id, call), "retry": retry, "timeout": timeout, "effect": effect}
         self._nodes.append(node | own)
         return NodeHandle(id)
@@ -185,9 +187,11 @@ def _graph(
     needs: Sequence[NodeHandle | str],
     when: str | None,
     for_each: str | None,
+    phase: str | None,
 ) -> dict[str, Any]:
     named = [_name(need) for need in needs]
-    return {"id": node_id, "kind": kind, "needs": named, "when": when, "for_each": for_each}
+    place = {"needs": named, "when": when, "for_each": for_each, "phase": phase}
+    return {"id": node_id, "kind": kind, **place}
 
 
 def _name(handle: NodeHandle | SubagentHandle | str) -> str:

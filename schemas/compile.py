@@ -105,6 +105,7 @@ class _Compiler:
             needs=tuple(node.needs),
             when=node.when,
             for_each=node.for_each,
+            phase=node.phase,
             work=self._work(node),
         )
 

@@ -124,13 +124,14 @@ Work = AgentPlan | FunctionPlan | RepairPlan
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A node: its place in the graph, and its work."""
+    """A node: its place in the graph, its work, and the `phase` that people know it by."""
 
     id: str
     work: Work
     needs: tuple[str, ...] = ()
     when: str | None = None
     for_each: str | None = None
+    phase: str | None = None
 
 
 class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,6 +72,10 @@ def duration_ms(value: object) -> int:
 
 
 Id = Annotated[str, Field(pattern=_ID)]
+Phase = Annotated[
+    str,
+    Field(pattern=_ID, description="What part of the work it is; progress is told by phases."),
+]
 Code = Annotated[str, Field(pattern=_CODE, description="module:attribute")]
 Duration = Annotated[
     int,
@@ -219,6 +223,7 @@ class AgentNode(AgentDefinition):
     needs: list[str] = []
     when: str | None = None
     for_each: str | None = None
+    phase: Phase | None = None
 
 
 class FunctionRetry(_Model):
@@ -244,6 +249,7 @@ class FunctionNode(_Model):
     needs: list[str] = []
     when: str | None = None
     for_each: str | None = None
+    phase: Phase | None = None
     retry: FunctionRetry | None = None
     timeout: Duration | None = None
     effect: EffectClass = "idempotent"
@@ -267,6 +273,7 @@ class RepairNode(_Model):
     needs: list[str] = []
     when: str | None = None
     for_each: str | None = None
+    phase: Phase | None = None
     draft: str
     quality: str | None = None
     gates: Code

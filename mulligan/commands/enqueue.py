@@ -24,7 +24,12 @@ class Enqueued(msgspec.Struct, kw_only=True):
 
 @click.command()
 @click.argument("workflow")
-@click.option("--input", "given", metavar="FILE|JSON", help="The run's input.")
+@click.option(
+    "--input",
+    "given",
+    metavar="FILE|JSON",
+    help="The run's input: JSON, or a file of JSON or text.",
+)
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--tag", "tags", multiple=True, help="To find the run by; may be given again.")

@@ -5,7 +5,7 @@ A run as it goes on, on standard error: a live table in a terminal, a line an ev
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from mulligan.events.deltas import Delta
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import ModelAnswered
 from mulligan.projections.live import Void
+from mulligan.projections.phases import Phases
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.projections.trace import Trace
@@ -46,15 +47,21 @@ _MARKS = {
 }
 
 
+Seen = Callable[[Envelope], None]
+
+
 class Progress:
     """
     Takes a run's events as they come, and what models say meanwhile; `note` adds a word of its own.
+    `also` is given each event after it was shown.
     """
 
-    def __init__(self, run: str, live: Live | None) -> None:
+    def __init__(self, run: str, live: Live | None, also: Seen) -> None:
         self._live = live
+        self._also = also
         self._state = RunState(run=run)
         self._trace = Trace(run=run)
+        self._phases = Phases()
         self._lines: list[str] = []
         self._speech: dict[str, str] = {}
 
@@ -65,6 +72,10 @@ class Progress:
         if isinstance(event.data, ModelAnswered):
             self._speech.pop(event.data.request_id, None)
         self._add(line(self._trace.steps[-1], 10))
+        told = self._phases.take(self._state, event)
+        if told is not None:
+            self.note(told)
+        self._also(event)
 
     def heard(self, delta: Delta) -> None:
         """Show more of a response: its last words in a terminal, a line a delta elsewhere."""
@@ -119,13 +130,13 @@ def _one_line(text: str) -> str:
 
 
 @contextmanager
-def progress(run: str) -> Iterator[Progress]:
-    """Show a run's progress within this context."""
+def progress(run: str, *, also: Seen = lambda _: None) -> Iterator[Progress]:
+    """Show a run's progress within this context; `also` is given its events too."""
     if not sys.stderr.isatty():
-        yield Progress(run, None)
+        yield Progress(run, None, also)
         return
     from rich.console import Console
     from rich.live import Live
 
     with Live(console=Console(stderr=True), auto_refresh=False) as live:
-        yield Progress(run, live)
+        yield Progress(run, live, also)

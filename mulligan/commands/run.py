@@ -31,7 +31,7 @@ from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
-from mulligan.workspace import workspace_of, write_workspace
+from mulligan.workspace import CHANGING, workspace_of, write_workspace
 
 THREADS = 16
 
@@ -48,7 +48,12 @@ GOES_ON_BY = {
 
 @click.command()
 @click.argument("workflow")
-@click.option("--input", "given", metavar="FILE|JSON", help="The run's input.")
+@click.option(
+    "--input",
+    "given",
+    metavar="FILE|JSON",
+    help="The run's input: JSON, or a file of JSON or text.",
+)
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--deltas", is_flag=True, help="Show what models say, as they say it.")
@@ -92,16 +97,16 @@ def work_here(
         runtime = assemble(client.settings)
         check_models(plan, runtime)
         name = client.enqueue(plan, value, run_id=run_id)
+        folder = artifacts or workspace_of(client, name)
+        keep = partial(_keep, client, name, folder)
         with (
             _listening(client, name if deltas else None) as heard,
             working(runtime, threads=THREADS),
-            progress(name) as shown,
+            progress(name, also=keep) as shown,
         ):
             state = _follow(client, name, shown, heard)
         Projector(client.store).catch_up()
-        if state.repairs:
-            folder = artifacts or workspace_of(client, name)
-            write_workspace(client, name, folder)
+        if state.repairs and _written(client, name, folder):
             click.echo(f"drafts, reports and repair log: {folder}", err=True)
         _show(client, state, as_json)
     return EXIT_CODES[state.status]
@@ -145,6 +150,22 @@ def _live(client: Client, run: str, shown: Progress, heard: Subscription) -> Run
             case _:
                 assert_never(line)
     return state
+
+
+def _keep(client: Client, run: str, folder: Path, event: Envelope) -> None:
+    """Write what a run's repair loops make as they go on."""
+    if isinstance(event.data, CHANGING):
+        _written(client, run, folder)
+
+
+def _written(client: Client, run: str, folder: Path) -> bool:
+    """Whether the artifacts could be written; the run does not depend on it."""
+    try:
+        write_workspace(client, run, folder)
+    except OSError as error:
+        click.echo(f"{error.filename or folder} can't be written: {error.strerror}", err=True)
+        return False
+    return True
 
 
 def check_models(plan: Plan, runtime: Runtime) -> None:

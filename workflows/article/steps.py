@@ -79,7 +79,7 @@ def without(text: str, sentences: list[str]) -> str:
 def publish(repair: dict[str, Any], idempotency_key: str) -> dict[str, Any]:
     """Write the article to a file of this machine; the same run writes the same file again."""
     run = idempotency_key.partition(":")[0]
-    folder = Settings().data_dir / "runs" / run / "published"
+    folder = Settings().data_dir.resolve() / "runs" / run / "published"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "article.md"
     _replace(path, repair["draft"])

@@ -21,48 +21,21 @@ from mulligan.schemas.load import load_workflow
 from mulligan.schemas.plan import FunctionPlan, Plan, RepairPlan
 from mulligan.testing.in_memory import InMemory
 from mulligan.testing.scripted_provider import ScriptedProvider
+from mulligan.testing.tea_article import (
+    APPROVED,
+    BRIEF,
+    GOOD,
+    OUTLINE,
+    PLAIN,
+    STOCK,
+    WATER,
+    article,
+    faulty,
+    planned,
+    stock_report,
+)
 from mulligan.workflows.article.levels import content_of
 
-SOURCES = [
-    {"id": "a", "authors": ["Ash, B."], "year": 2021, "title": "On tea", "url": "https://a.test/t"},
-    {"id": "b", "authors": ["Birch, C.", "Cole, D."], "year": 2019, "title": "Leaves and water"},
-    {"id": "c", "authors": ["Dorn, E.", "Elm, F.", "Fir, G."], "year": 2020, "title": "Two teas"},
-]
-LEAVES = """\
-## Leaves
-
-All true tea comes from one plant, and what happens to its leaves within 24 hours of the picking \
-decides whether a cup turns out green or black (Ash, 2021). Growers steam some of them at once, \
-which keeps the colour, and let others lie until the air has browned them.
-
-Pickers start before dawn. The basket fills slowly, since a good hand takes only the bud and two \
-young leaves.
-"""
-WATER = """\
-## Water
-
-Water that has just stopped boiling, at about 80 degrees, draws the taste out of a green leaf \
-without its bitter parts, as tastings in 3 towns have shown (Birch & Cole, 2019). Black leaves \
-bear more heat, so cooks pour at the boil and wait 4 minutes instead (Dorn et al., 2020).
-
-Hard water dulls both. A filter helps, and so does a kettle that somebody cleans now and then.
-"""
-GOOD = {"Leaves": LEAVES, "Water": WATER}
-BRIEF = {"topic": "Why tea tastes as it does", "target_words": 145, "sources": SOURCES}
-OUTLINE = {
-    "sections": [
-        {"heading": "Leaves", "purpose": "how a tea is made", "words": 68},
-        {"heading": "Water", "purpose": "how it is brewed", "words": 69},
-    ]
-}
-APPROVED = {
-    "score": 90,
-    "verdict": "approved",
-    "strengths": [],
-    "weaknesses": [],
-    "would_change": [],
-    "veto_reasons": [],
-}
 AGENTS = {
     "You mend single lines": "editor",
     "You rewrite one section": "writer",
@@ -83,7 +56,6 @@ class Newsroom:
     def __init__(self, first: dict[str, str], **replies: Reply) -> None:
         self.first = first
         self.replies = replies
-        self.titles = ["Tea, leaf by leaf"]
         self.asked: list[str] = []
         self.provider = ScriptedProvider([self.reply] * 200)
 
@@ -116,18 +88,9 @@ class Newsroom:
         if agent is not None:
             self.asked.append(agent)
             return self.as_agent(agent, request)
-        planned = {
-            "research": {"findings": [{"claim": "tea is a plant", "source": "a"}]},
-            "angle": {
-                "title": "Why tea tastes as it does",
-                "angle": "from leaf to cup",
-                "alternative_titles_considered": self.titles,
-            },
-            "outline": OUTLINE,
-            "checked": {"unsupported": []},
-        }
-        if node in planned:
-            return planned[node]
+        said = planned()
+        if node in said:
+            return said[node]
         return {"text": list(self.first.values())[int(str(node)[-2])]}
 
     def as_agent(self, agent: str, request: ModelRequest) -> Any:
@@ -166,11 +129,6 @@ def code_of(plan: Plan) -> dict[str, Any]:
             case RepairPlan(gates=gates, rework=rework):
                 paths += [gates.call.path, rework.call.path]
     return {path: import_code(path) for path in paths}
-
-
-def faulty(heading: str, old: str, new: str) -> dict[str, str]:
-    assert old in GOOD[heading]
-    return {**GOOD, heading: GOOD[heading].replace(old, new)}
 
 
 def test_a_good_article_is_reviewed_and_not_touched() -> None:
@@ -215,26 +173,10 @@ def edits(*calls: dict[str, Any]) -> Reply:
     return reply
 
 
-PLAIN = "Hard water dulls both."
-STOCK = "Hard water is a game-changer for both."
-
-
 def made_elsewhere() -> dict[str, Any]:
     """A draft with a stock phrase, and a report that names it without saying what else to write."""
-    room = Newsroom(GOOD)
-    room.run()
-    draft = room.drafts()[-1].replace(PLAIN, STOCK)
-    line = draft.splitlines().index(next(one for one in draft.splitlines() if STOCK in one)) + 1
-    gate = {"score": 50, "metric": 1, "direction": "lower", "threshold": 0, "passed": False}
-    fix = {"gate": "banned", "kind": "banned", "instruction": "say it plainly", "section": "Water"}
-    fix |= {"line": line, "before": "is a game-changer for both"}
-    quality = {
-        "overall_passed": False,
-        "overall_score": 50,
-        "gates": {"banned": gate},
-        "repairs": [fix],
-    }
-    return {"draft": draft, "quality": quality, "brief": BRIEF, "outline": OUTLINE}
+    draft = article().replace(PLAIN, STOCK)
+    return {"draft": draft, "quality": stock_report(draft), "brief": BRIEF, "outline": OUTLINE}
 
 
 def test_level_1_without_after_asks_the_editor_whose_only_tool_is_edit() -> None:
