@@ -10,17 +10,27 @@ Source = dict[str, Any]
 
 def in_text(source: Source) -> str:
     """`(Ash & Birch, 2021)`; of three or more `(Ash et al., 2021)`; of none by its title."""
+    return f"({_names(source)}, {_year(source)})"
+
+
+def cited_in(source: Source, text: str) -> bool:
+    """Whether a text cites a source: `(…; Ash & Birch, 2021)` or `Ash and Birch (2021)`."""
+    names, year = _names(source), _year(source)
+    spelled = (f"{names}, {year}", f"{names} ({year})", f"{names.replace(' & ', ' and ')} ({year})")
+    return any(one in text for one in spelled)
+
+
+def _names(source: Source) -> str:
     families = [author.partition(",")[0].strip() for author in _authors(source)]
     match families:
         case []:
-            names = f"“{source.get('title') or source['id']}”"
+            return f"“{source.get('title') or source['id']}”"
         case [one]:
-            names = one
+            return one
         case [one, other]:
-            names = f"{one} & {other}"
-        case [first, *_]:
-            names = f"{first} et al."
-    return f"({names}, {_year(source)})"
+            return f"{one} & {other}"
+        case _:
+            return f"{families[0]} et al."
 
 
 def reference_list(sources: list[Source]) -> str:

@@ -14,7 +14,9 @@ from mulligan.quality.report import Fix
 from mulligan.quality.rework import Action, Answer, Job, Jobs, Nothing, Redone
 from mulligan.workflows.article.edits import apply_edits, replace_sections, sections_of
 from mulligan.workflows.article.gates.document import CONTENT, Document
+from mulligan.workflows.article.gates.lines import Lines
 from mulligan.workflows.article.judging import RULES
+from mulligan.workflows.article.references import listed
 from mulligan.workflows.article.steps import put_together, without
 
 MOST_SECTIONS = 3
@@ -77,7 +79,7 @@ def _lines(draft: str, repairs: Fixes, stages: Stages) -> Answer:
 
 
 def _faults(draft: str, open_ones: Fixes) -> dict[str, Any]:
-    lines = draft.splitlines()
+    lines = Lines(draft).lines
     shown = {
         at: lines[at - 1]
         for one in open_ones
@@ -115,7 +117,7 @@ def _sections(draft: str, repairs: Fixes, stages: Stages, made: dict[str, Any]) 
         return Nothing("no repair points at a section")
     if not stages:
         return Jobs(tuple(_writing(one, there[one], repairs, made, "writer") for one in chosen))
-    return _replaced(draft, stages[-1], "section")
+    return _replaced(draft, stages[-1], "section", made)
 
 
 def _writing(
@@ -137,7 +139,10 @@ def _writing(
     return Job(agent=agent, input=given, section=heading)
 
 
-def _replaced(draft: str, results: Iterable[dict[str, Any]], kind: str) -> Redone:
+def _replaced(
+    draft: str, results: Iterable[dict[str, Any]], kind: str, made: dict[str, Any]
+) -> Redone:
+    """Sections written again, and in the list of references what they newly cite."""
     there = content_of(draft)
     rewritten: dict[str, str] = {}
     actions = []
@@ -155,7 +160,12 @@ def _replaced(draft: str, results: Iterable[dict[str, Any]], kind: str) -> Redon
                 skipped=None if new is not None else f"not written: {result['error']}",
             )
         )
-    return Redone(replace_sections(draft, rewritten, RULES), tuple(actions))
+    again, references = listed(replace_sections(draft, rewritten, RULES), _sources(made))
+    return Redone(again, (*actions, *references))
+
+
+def _sources(made: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(made["brief"]["sources"])
 
 
 def _with_heading(heading: str, text: str) -> str:
@@ -164,8 +174,15 @@ def _with_heading(heading: str, text: str) -> str:
     first, _, rest = body.partition("\n")
     if first.startswith("#"):
         body = rest.strip()
-    lines = [f"#{line}" if line.startswith("## ") else line for line in body.split("\n")]
-    return "\n".join([f"## {heading}", "", *lines])
+    return "\n".join([f"## {heading}", "", *_demoted(body)])
+
+
+def _demoted(body: str) -> Iterator[str]:
+    """Its lines, headings of a section's rank one lower; code stays as it is."""
+    fenced = False
+    for line in body.split("\n"):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        yield f"#{line}" if line.startswith("## ") and not fenced else line
 
 
 # --- Level 3: a stage ----------------------------------------------------------------------------
@@ -192,13 +209,12 @@ def _checked(draft: str, stages: Stages, made: dict[str, Any]) -> Answer:
         return Jobs((Job(agent="checker", input=given),))
     output = stages[-1][0]["output"] or {"unsupported": []}
     kept = without(draft, output["unsupported"])
-    texts = list(content_of(kept).values())
     actions = [
         Action(type="unsupported", before=sentence, after="", skipped=_absent(draft, sentence))
         for sentence in output["unsupported"]
     ]
-    again = put_together(title_of(draft), texts, made["brief"]["sources"])
-    return Redone(again, (*actions, Action(type="references", section="References")))
+    again, references = listed(kept, _sources(made), drop=True)
+    return Redone(again, (*actions, *references))
 
 
 def _absent(text: str, sentence: str) -> str | None:
@@ -211,7 +227,7 @@ def _humanized(draft: str, repairs: Fixes, stages: Stages, made: dict[str, Any])
         return Nothing("the article has no section to give a voice to")
     if not stages:
         return Jobs(tuple(_voice(name, text, repairs) for name, text in content.items()))
-    return _replaced(draft, stages[-1], "voice")
+    return _replaced(draft, stages[-1], "voice", made)
 
 
 def _voice(heading: str, text: str, repairs: Fixes) -> Job:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mulligan.errors import InvalidInput
 from mulligan.settings import Settings
-from mulligan.workflows.article.citations import in_text, reference_list
+from mulligan.workflows.article.citations import cited_in, in_text, reference_list
 from mulligan.workflows.article.front_matter import split
 
 TARGET_WORDS = 1_200
@@ -52,7 +52,7 @@ def put_together(title: str, texts: list[str], sources: list[dict[str, Any]]) ->
     """A title, sections, and the references of the sources that these cite."""
     body = "\n\n".join(text.strip() for text in texts)
     parts = [f"# {title}", body]
-    cited = [source for source in sources if in_text(source) in body]
+    cited = [source for source in sources if cited_in(source, body)]
     if cited:
         parts.append(f"## References\n\n{reference_list(cited)}")
     return "\n\n".join(parts) + "\n"
