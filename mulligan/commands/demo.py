@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,12 +19,14 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
 from mulligan.commands.progress import progress
+from mulligan.commands.repair_log import show as show_repairs
 from mulligan.commands.trace import show as show_trace
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import AllowanceReserved, ModelInterrupted, OutputRepairSucceeded
 from mulligan.projections.history import problems
 from mulligan.projections.projector import Projector
+from mulligan.projections.repair_log import fold as fold_repairs
 from mulligan.projections.state import RunState
 from mulligan.projections.trace import fold
 from mulligan.schemas.load import load_workflow
@@ -44,7 +47,8 @@ def demo(as_json: bool) -> None:
     """
     Run the workflow `demo` in a worker process that is killed (SIGKILL) after its tool has run, and
     watch another one go on where the log ends. Its model misbehaves: an answer is cut off, another
-    does not fit its schema, a third is broken JSON in prose.
+    does not fit its schema, a third is broken JSON in prose. What it writes does not pass the
+    gates, and is repaired.
     """
     with Client() as client:
         record = _record(client.settings.data_dir)
@@ -60,6 +64,8 @@ def demo(as_json: bool) -> None:
             if not _seen_already():
                 show_trace(fold(name, events))
             _sum_up(events, record, asked)
+            click.echo("")
+            show_repairs(fold_repairs(name, events, partial(client.value, name)))
             _say_output(client, state)
             _say_what_next(client, name)
     sys.exit(EXIT_CODES[state.status])
@@ -141,6 +147,7 @@ def _say_output(client: Client, state: RunState) -> None:
 
 
 def _say_what_next(client: Client, run: str) -> None:
-    click.echo(f"\nLook again: mulligan trace {run}; mulligan recovery {run}")
+    again = (f"mulligan {command} {run}" for command in ("trace", "recovery", "repair-log"))
+    click.echo(f"\nLook again: {'; '.join(again)}")
     if client.settings.redis_url is None:
         click.echo("The embedded server goes on until `mulligan down`.")

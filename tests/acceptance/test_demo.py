@@ -44,6 +44,10 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     assert "asked for again: 2\n" in shown.stdout
     assert "put into form: 1\n" in shown.stdout
     assert "Tea was drunk in China before it came to Europe." in shown.stdout
+    log = shown.stdout[shown.stdout.index("polish  passed") :]
+    assert "before repair: failed, overall score 75" in log
+    assert re.search(r"^1 +1 +plain +75 +100 +passed +\$0\.0002", log, re.MULTILINE), log
+    assert "edit line 1: 'It is worth noting that tea' → 'Tea'" in log
     (record,) = (folder / ".mulligan" / "demo").glob("calls-*.txt")
     assert record.read_text() == "search tea\n", "the tool ran once"
     died = [json.loads(line) for line in shown.stderr.splitlines() if '"worker_died"' in line]

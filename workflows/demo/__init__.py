@@ -1,1 +1,1 @@
-"""A first run: facts are collected with a tool, checked by an agent each, and joined."""
+"""A first run: facts collected with a tool, checked by an agent each, written up, and mended."""

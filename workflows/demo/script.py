@@ -14,6 +14,17 @@ from typing import Any
 
 from mulligan.workflows.demo.steps import FACTS
 
+DRAFT = """\
+It is worth noting that tea was drunk in China before it came to Europe.
+That it is made of coffee beans is said here and there, but tea comes from another plant.
+"""
+"""Its second sentence is longer than the demo's gates let pass, its first begins with a phrase."""
+
+MENDED = "Some say that it is made of coffee beans. Tea comes from another plant."
+
+REPORTED = {"prompt_tokens": 60, "completion_tokens": 20, "total_tokens": 80, "cost": 0.0002}
+"""What the model's server says that the editor's request was; what it says is what is counted."""
+
 DELAY_MS = 300
 """A model takes its time; shown live, so does the demo's."""
 
@@ -34,6 +45,8 @@ def script(record: Path) -> dict[str, Any]:
             _gives_up("check[1]", "check[1].1.1.overseer.1"),
             _says("check[1]", 0, {"objection": "It is another plant."}, invocation="check[1].1.1"),
             _calls("check[1]", 1, "submit_output", _broken({"fact": FACTS[1], "holds": False})),
+            _says("write", 0, {"text": DRAFT}),
+            _says("polish", 0, {"text": MENDED}) | {"usage": REPORTED},
         ]
     }
 
