@@ -56,7 +56,7 @@ class Progress:
     `also` is given each event after it was shown.
     """
 
-    def __init__(self, run: str, live: Live | None, also: Seen) -> None:
+    def __init__(self, run: str, live: Live | None, also: Seen = lambda _: None) -> None:
         self._live = live
         self._also = also
         self._state = RunState(run=run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,13 +38,11 @@ def write_svg(logs: RepairLogs, path: Path) -> None:
 
     Raises OSError where the file can't be written.
     """
-    import pygal
-    from pygal.style import CleanStyle
-
+    pygal, style = _pygal()
     chart = pygal.XY(
         js=[],
         no_prefix=True,
-        style=CleanStyle,
+        style=style,
         range=(0, 100),
         title=f"{logs.run}: overall score by round of repair",
         x_title="round (0: before repair)",
@@ -58,6 +58,15 @@ def write_svg(logs: RepairLogs, path: Path) -> None:
         ]
         chart.add(f"{log.node} ({_spent(log)})", points)
     path.write_bytes(chart.render())
+
+
+def _pygal() -> tuple[Any, Any]:
+    """pygal and its plain style, without the import hook for plug-ins that it leaves behind."""
+    import pygal
+    from pygal.style import CleanStyle
+
+    sys.meta_path[:] = [one for one in sys.meta_path if type(one).__module__ != "pygal"]
+    return pygal, CleanStyle
 
 
 def _points(log: RepairLog) -> tuple[list[int], list[float]]:
