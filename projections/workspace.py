@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -26,6 +26,7 @@ from mulligan.events.payload import Payload
 from mulligan.projections import repair_log
 from mulligan.projections.run import evolve
 from mulligan.projections.state import Repair, RunState
+from mulligan.quality.report import HUNDRED
 
 ValueOf = Callable[[Payload], Any]
 CompletionStatus = Literal["DONE", "DONE_WITH_CONCERNS", "BLOCKED", "NEEDS_INPUT"]
@@ -39,7 +40,7 @@ class Handoff(msgspec.Struct, frozen=True, kw_only=True):
 
     completion_status: CompletionStatus
     draft: str | None
-    overall_score: float | None
+    overall_score: Annotated[float, HUNDRED] | None
     caveats: tuple[str, ...] = ()
     recommended_next_skill: str | None = None
 

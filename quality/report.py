@@ -9,7 +9,7 @@ one made elsewhere counts like any other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ from mulligan.errors import InvalidInput
 
 VETO_CAP = 40.0
 """No draft scores above this overall while a veto stands."""
+
+HUNDRED = msgspec.Meta(extra_json_schema={"minimum": 0, "maximum": 100})
+"""Bounds of a score, for its published schema; `quality_of` says in words what is out of them."""
 
 CombinedVerdict = Literal["SHIP", "FIX_REQUIRED", "BLOCKED"]
 
@@ -28,7 +31,7 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     passed: bool
-    score: float
+    score: Annotated[float, HUNDRED]
     metric: float
     direction: Literal["higher", "lower"]
     threshold: float
@@ -58,7 +61,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """A whole report; `gates` are in their declared order."""
 
     overall_passed: bool
-    overall_score: float
+    overall_score: Annotated[float, HUNDRED]
     gates: dict[str, Gate]
     iteration: int = 0
     vetoes_triggered: tuple[str, ...] = ()

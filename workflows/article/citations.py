@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 Source = dict[str, Any]
 """{id, authors: ["Family, G."], year, title, publisher?, url?, text?}"""
+
+
+class Citation(msgspec.Struct, frozen=True, kw_only=True):
+    """A source of the brief: how it is cited and listed, and whether the draft cites it."""
+
+    source: str
+    in_text: str
+    reference: str
+    cited: bool
+
+
+class Citations(msgspec.Struct, frozen=True, kw_only=True):
+    """`citations.json`: the brief's sources, and the sentences that went for want of one."""
+
+    citations: tuple[Citation, ...]
+    removed: tuple[str, ...]
 
 
 def in_text(source: Source) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 
 from mulligan.errors import InvalidInput
 from mulligan.settings import Settings
-from mulligan.workflows.article.citations import cited_in, in_text, reference_list
+from mulligan.workflows.article.citations import (
+    Citation,
+    Citations,
+    cited_in,
+    in_text,
+    reference,
+    reference_list,
+)
 from mulligan.workflows.article.front_matter import split
 
 TARGET_WORDS = 1_200
@@ -74,6 +81,22 @@ def without(text: str, sentences: list[str]) -> str:
                 text = text.replace(spelled, "", 1)
                 break
     return text
+
+
+def citations(brief: dict[str, Any], checked: dict[str, Any], cited: str) -> Citations:
+    """What the article cites, and what was taken out of it since no source says so."""
+    return Citations(
+        citations=tuple(
+            Citation(
+                source=str(source["id"]),
+                in_text=in_text(source),
+                reference=reference(source),
+                cited=cited_in(source, cited),
+            )
+            for source in brief["sources"]
+        ),
+        removed=tuple(checked["unsupported"]),
+    )
 
 
 def publish(repair: dict[str, Any], idempotency_key: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from mulligan.commands import published_workspace
 from mulligan.commands.published import FOLDER, PUBLISHED, published_text
 from mulligan.commands.status import view
 from mulligan.events.codec import line
@@ -22,6 +23,15 @@ from mulligan.testing.in_memory import InMemory
 def test_the_files_are_what_the_code_prints(name: str) -> None:
     assert published_text(name) == (FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"), (
         "run: python -m mulligan.commands.published"
+    )
+
+
+@pytest.mark.parametrize("name", published_workspace.PUBLISHED)
+def test_the_files_of_a_workspace_are_published_as_the_code_writes_them(name: str) -> None:
+    path = published_workspace.FOLDER / f"{name}.schema.json"
+
+    assert published_workspace.published_text(name) == path.read_text(encoding="utf-8"), (
+        "run: python -m mulligan.commands.published_workspace"
     )
 
 
