@@ -4,8 +4,10 @@ What people may do to a run, as appends: request, cancel, resume, answer, approv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
+
+from msgspec import UNSET
 
 from mulligan.decisions import answers
 from mulligan.decisions.reactions import reactions
@@ -211,9 +213,11 @@ def decide(
     by: str,
     draft: Any = None,
     node: str | None = None,
+    value_of: Callable[[Payload], Any] = lambda payload: payload.value,
 ) -> Append:
     """
-    Decide what a repair loop could not: of the one that asks, or of that of a node.
+    Decide what a repair loop could not: of the one that asks, or of that of a node. `value_of`
+    reads the drafts of the loop, of whose kind a draft that is handed in has to be.
 
     Raises:
         InvalidInput: nobody asks there, several do, or the draft is missing or of no use.
@@ -228,6 +232,8 @@ def decide(
     if (decision == "take_over") != (draft is not None):
         raise InvalidInput("take_over needs a draft, and only take_over takes one")
     name = node or next(iter(asking))
+    if draft is not None:
+        _refuse_other_kind(draft, value_of(asking[name].drafts[0].content))
     request = asking[name].awaits or ""
     fact = DecisionMade(
         request_id=request,
@@ -236,6 +242,14 @@ def decide(
         by=by,
     )
     return _append(state, op, AsFact(f"decide {request}"), (fact,), node=name)
+
+
+def _refuse_other_kind(draft: Any, first: Any) -> None:
+    """Its gates could not read it, and that would end the run."""
+    kinds: dict[type[Any], str] = {str: "text", dict: "an object (JSON)", list: "a list (JSON)"}
+    given, wanted = kinds.get(type(draft)), kinds.get(type(first))
+    if first is not UNSET and given != wanted:
+        raise InvalidInput(f"this loop's drafts are {wanted or 'plain values'}, not {given}")
 
 
 def answer(

@@ -80,14 +80,17 @@ def proceed(state: RunState, node: Node, context: Context, outcome: Outcome | No
 
 
 def _judge_first(state: RunState, node: Node, context: Context) -> Step:
-    """The report on the first draft: the one that came with it, else that of the gates."""
+    """
+    The report on the first draft: the one that came with it, else that of the gates. A report made
+    elsewhere may fail a draft; to pass it, the gates have to say so.
+    """
     plan = plan_of(state, node)
     try:
         draft = _given(state, node, context, plan.draft)
         report = _given(state, node, context, plan.quality) if plan.quality is not None else None
-        if report is None:
+        quality = quality_of(report, plan.quality or "") if report is not None else None
+        if quality is None or quality.overall_passed:
             return _judge(state, node, context, draft)
-        quality = quality_of(report, plan.quality or "")
     except ExpressionFailed as error:
         return fail(node, "expression_failed", str(error))
     except InvalidInput as error:

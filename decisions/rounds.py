@@ -29,6 +29,9 @@ from mulligan.quality.report import Fix, Quality, quality_of
 from mulligan.quality.rework import Action, Job, Jobs, Nothing, Redone, Result, answer_of
 from mulligan.schemas.plan import RepairPlan
 
+MOST_STAGES, MOST_JOBS = 10, 200
+"""What a round takes: more than any level needs, so that a workload which never ends is found."""
+
 HaltReason = Literal["rounds", "budget", "level_5_failed", "no_action"]
 
 
@@ -198,6 +201,10 @@ def _result(state: RunState, node: Node, call_of: str, context: Context) -> dict
 def _call_agents(
     plan: RepairPlan, node: Node, repair: Repair, started: tuple[NewEvent, ...], answer: Jobs
 ) -> Step:
+    if len(repair.open.stages if repair.open is not None else ()) >= MOST_STAGES:
+        return fail(node, "invalid_workload", f"rework asks for more than {MOST_STAGES} stages")
+    if len(answer.jobs) > MOST_JOBS:
+        return fail(node, "invalid_workload", f"rework asks for {len(answer.jobs)} jobs at once")
     unknown = [job.agent for job in answer.jobs if job.agent not in plan.agents]
     if unknown:
         return fail(node, "unknown_agent", f"rework asks for {unknown[0]!r}, not among `agents`")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
@@ -301,11 +301,20 @@ class Client:
         with a `draft` of your own, which its gates judge like any other.
 
         Raises:
-            InvalidInput: no decision is asked for there, or several are and `node` names none.
+            InvalidInput: no decision is asked for there, several are and `node` names none, or the
+                draft is of another kind than the loop's.
         """
         self._decide(
             run,
-            lambda state: people.decide(state, _op(), decision, by=by, draft=draft, node=node),
+            lambda state: people.decide(
+                state,
+                _op(),
+                decision,
+                by=by,
+                draft=draft,
+                node=node,
+                value_of=partial(self.value, run),
+            ),
         )
 
     def question(

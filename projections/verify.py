@@ -5,13 +5,16 @@ Whether a run's log and what is folded from it agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
+from mulligan.events.payload import Payload
 from mulligan.events.store import EventStore
-from mulligan.projections import recovery, trace, usage
+from mulligan.projections import recovery, trace, usage, workspace
 from mulligan.projections import run as runs
 from mulligan.projections.history import problems
 from mulligan.projections.projector import STORED, Rows
@@ -31,9 +34,18 @@ def problems_of(store: EventStore, run: str, events: Sequence[Envelope]) -> list
     for name, fold in _FOLDS.items():
         if _bytes(fold(run, events)) != _bytes(fold(run, events)):
             found.append(f"the {name} projection differs when it is folded again")
+    value_of = partial(_value, store, run)
+    if workspace.files(run, events, value_of) != workspace.files(run, events, value_of):
+        found.append("the artifacts of its repair loops differ when they are folded again")
     for stored in STORED:
         found += _row_problems(store, stored, run, events)
     return found
+
+
+def _value(store: EventStore, run: str, payload: Payload) -> Any:
+    return (
+        payload.value if payload.inline else msgspec.json.decode(store.payload(run, payload.digest))
+    )
 
 
 def _row_problems(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import count
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -83,10 +84,11 @@ class _Folder:
     def files(self) -> dict[str, bytes]:
         drafts = self._repair.drafts
         made: dict[str, bytes] = {}
+        handed_in = count(1)
         for draft in drafts:
             content = self._value_of(draft.content)
-            name = f"draft.r{draft.iteration:02}{'.taken-over' if draft.taken_over else ''}"
-            made[f"{name}{_suffix(content)}"] = _bytes(content)
+            by_whom = f".taken-over-{next(handed_in)}" if draft.taken_over else ""
+            made[f"draft.r{draft.iteration:02}{by_whom}{_suffix(content)}"] = _bytes(content)
         if drafts:
             standing = self._value_of(self._stands().content)
             made[f"draft{_suffix(standing)}"] = _bytes(standing)

@@ -4,7 +4,8 @@ written twice, no edit applied twice, no round spent twice, and the artifacts ar
 undisturbed run.
 
 `MULLIGAN_CRASHES=all pytest tests/faults/test_article_crashes.py` kills at every arrival at every
-point, some of which `make test` leaves out.
+point, most of which `make test` leaves out. (This draft comes with its report: crashes around the first
+judgement are in `test_repair_crashes.py`.)
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def test_rpr_13_a_worker_is_killed_in_a_round(
 
 
 @pytest.mark.skipif(os.environ.get("MULLIGAN_CRASHES") != "all", reason="MULLIGAN_CRASHES=all")
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [one for one in POINTS if not one.startswith("gates.")])
 def test_rpr_13_a_worker_is_killed_at_every_arrival(probe: Any, fork: Any, point: str) -> None:
     arrival = 1
     while killed_at(probe, fork, point, arrival):

@@ -55,6 +55,7 @@ SCRIPT = [
 ]
 
 POINTS = [
+    ("gates.before", 1),
     ("gates.after", 1),
     *((point, n) for point in ("rework.before", "rework.after") for n in (1, 3)),
     ("rework.after", 4),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mulligan.decisions import people
-from mulligan.errors import InvalidInput
+from mulligan.decisions import people, rounds
+from mulligan.errors import InvalidInput, VersionConflict
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
+from mulligan.projections import repair_log, workspace
 from mulligan.projections.history import problems
 from mulligan.projections.state import RunState
 from mulligan.quality.report import Gate, judged
@@ -234,6 +237,28 @@ def test_an_answer_that_is_none_fails_the_node(answer: Any) -> None:
     assert state.failure.kind == "invalid_workload"
 
 
+def test_a_workload_whose_round_never_ends_is_found() -> None:
+    job = {"agent": "writer", "input": "again"}
+    world = World(lambda **_: {"form": "jobs", "jobs": [job]}, [{"summary": "ok"}] * 20)
+
+    state = world.run({"score": 1})
+
+    assert state.failure is not None
+    assert state.failure.kind == "invalid_workload"
+    assert len(world.log(facts.SubagentCalled)) == rounds.MOST_STAGES
+
+
+def test_a_workload_that_asks_for_too_many_agents_at_once_is_refused() -> None:
+    job = {"agent": "writer", "input": "all"}
+    world = World(lambda **_: {"form": "jobs", "jobs": [job] * (rounds.MOST_JOBS + 1)})
+
+    state = world.run({"score": 1})
+
+    assert state.failure is not None
+    assert "201 jobs at once" in state.failure.message
+    assert not world.log(facts.SubagentCalled)
+
+
 def test_a_plug_in_that_raises_fails_the_node_with_its_error() -> None:
     def rework(**_: Any) -> Any:
         raise ValueError("lost")
@@ -277,6 +302,110 @@ def test_rpr_2_a_review_of_another_draft_is_stale_and_does_not_count() -> None:
     assert [one.stale for one in world.log(facts.ReviewReceived)] == [True, False]
 
 
+# --- Interrupted ---------------------------------------------------------------------------------
+
+JOB = {"form": "jobs", "jobs": [{"agent": "writer", "input": "go"}]}
+
+
+def by_a_writer(draft: Any, stages: Any, **_: Any) -> Any:
+    return redone(90) if stages else JOB
+
+
+def test_an_agent_that_is_exhausted_in_a_round_pauses_it_and_a_resume_goes_on_with_it() -> None:
+    world = World(by_a_writer, ["no JSON at all", {"summary": "ok"}])
+    state = world.run({"score": 10})
+    assert (state.status, state.reason) == ("paused", "exhausted")
+    with pytest.raises(InvalidInput, match="no decision is asked for"):
+        people.decide(state, "early", "accept", by="me")
+
+    world.world.store.append(people.resume(state, "op"))
+    world.world.work()
+
+    state = world.world.state()
+    assert output(world, state)["rounds"] == 1
+    assert len(world.log(facts.SubagentCalled)) == 1
+    assert not problems(world.events())
+
+
+def test_a_run_that_is_cancelled_in_a_round_ends_without_a_verdict_on_its_draft() -> None:
+    world = World(by_a_writer, ["no JSON at all"])
+    cancelled = people.cancel(world.run({"score": 10}), "op")
+    assert cancelled is not None
+
+    world.world.store.append(cancelled)
+    world.world.work()
+
+    assert world.world.state().status == "cancelled"
+    assert not world.log(facts.RepairRoundCompleted)
+    assert not problems(world.events())
+
+
+def test_of_two_decisions_the_first_one_stands() -> None:
+    world = World(lambda **_: {"form": "nothing", "because": "no idea"})
+    state = world.run({"score": 10})
+    both = [people.decide(state, op, word, by=op) for op, word in (("a", "accept"), ("b", "abort"))]
+
+    for one in both:
+        with suppress(VersionConflict):
+            world.world.store.append(one)
+    world.world.work()
+
+    assert world.world.state().status == "completed"
+    with pytest.raises(InvalidInput, match="no decision is asked for"):
+        people.decide(world.world.state(), "c", "abort", by="c")
+    assert not problems(world.events())
+
+
+@pytest.mark.parametrize("draft", ["text", [1], 7])
+def test_a_draft_of_another_kind_is_not_taken_over(draft: Any) -> None:
+    world = World(lambda **_: {"form": "nothing", "because": "no idea"})
+    state = world.run({"score": 10})
+
+    with pytest.raises(InvalidInput, match=r"drafts are an object \(JSON\)"):
+        people.decide(state, "op", "take_over", by="me", draft=draft)
+
+
+def test_a_report_that_was_made_elsewhere_can_fail_a_draft_but_not_pass_it() -> None:
+    passing = msgspec.to_builtins(gates({"score": 90}))
+    world = World(lambda draft, **_: redone(95), quality="input.quality")
+
+    state = world.run({"score": 10, "quality": passing})
+
+    assert [one.passed for one in world.log(facts.QualityAssessed)] == [False, True]
+    assert output(world, state)["rounds"] == 1
+
+
+def test_two_loops_of_a_run_are_decided_one_by_one() -> None:
+    world = World(lambda **_: {"form": "nothing", "because": "no idea"})
+    one = repairing()
+    world.plan = plan_of(one, msgspec.structs.replace(one, id="other"))
+    state = world.run({"score": 10})
+
+    with pytest.raises(InvalidInput, match="several nodes ask: other, polish"):
+        people.decide(state, "op", "accept", by="me")
+    state = world.decide("accept", node="other")
+    assert (state.status, state.reason) == ("paused", "awaiting_decision")
+    state = world.decide("accept", node="polish")
+
+    assert state.status == "completed"
+    loops = repair_log.fold("run", world.events(), lambda payload: payload.value).loops
+    assert [loop.outcome for loop in loops] == ["accepted", "accepted"]
+
+
+def test_each_item_of_a_for_each_has_its_own_loop_and_folder() -> None:
+    world = World(lambda draft, **_: redone(draft["score"] + 40))
+    one = repairing()
+    work = msgspec.structs.replace(one.work, draft="item")
+    world.plan = plan_of(msgspec.structs.replace(one, work=work, for_each="input.items"))
+
+    state = world.run({"items": [{"score": 50}, {"score": 90}]})
+
+    assert [each["rounds"] for each in output(world, state)] == [1, 0]
+    files = workspace.files("run", world.events(), lambda payload: payload.value)
+    assert {"polish[0]/draft.r01.json", "polish[1]/draft.r00.json"} <= set(files)
+    assert not problems(world.events())
+
+
 SCORES = st.integers(0, 100).map(float)
 MOVES = st.dictionaries(
     st.tuples(st.integers(0, 12), st.integers(1, 5)),
@@ -313,6 +442,7 @@ def test_whatever_levels_do_the_loop_ends_within_its_bounds(
 
     state = world.run({"score": first})
 
+    assert not problems(world.events())
     started = world.log(facts.RepairRoundStarted)
     drafts = world.log(facts.QualityAssessed)
     levels = [one.level for one in started]
