@@ -10,13 +10,9 @@ from typing import Any
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
-from mulligan.events.ids import template_of
 from mulligan.projections.allowance import RESUMABLE
+from mulligan.projections.repair_history import RepairCheck
 from mulligan.projections.state import MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION
-from mulligan.schemas.plan import RepairPlan, plan_from_dict
-
-A_ROUNDING = 1e-6
-"""Dollars that sums of dollars may differ by."""
 
 _RECEIPTS = (
     facts.ToolSucceeded,
@@ -39,14 +35,14 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     denial; what is answered was asked, once; rounds of repair are counted by one and bounded by
     their node's rounds and money, at levels that never go down, and none begins on a draft that
     passed; an agent is called, and ends, once; the overseer is asked once an attempt at most, ends
-    once, and not after its run's cancellation; no allowance is overdrawn, gives back
-    more than it reserved for transport, or is drawn on when it is exhausted or its run is being
-    cancelled.
+    once, and not after its run's cancellation; no allowance is overdrawn, gives back more than it
+    reserved for transport, or is drawn on when it is exhausted or its run is being cancelled.
     """
-    check = _Check()
+    check, repairs = _Check(), RepairCheck()
     for event in events:
         check.take(event)
-    return check.found
+        repairs.take(event)
+    return [*check.found, *repairs.found]
 
 
 class _Check:
@@ -69,12 +65,6 @@ class _Check:
         self._questions: set[str] = set()
         self._awaits: set[str] = set()
         self._paused: dict[str, tuple[str, str]] = {}
-        self._rounds: dict[str, tuple[int, int, bool]] = {}
-        """of a repair node: its last round, that one's level, whether its newest draft passed"""
-        self._loops: dict[str, RepairPlan] = {}
-        self._spent: dict[str, float] = {}
-        self._estimates: dict[str, float] = {}
-        self._called: set[str] = set()
         self._cancelling = False
         self._output_repairs: dict[tuple[str, int | None], int] = {}
         self._open_output_repairs: set[str] = set()
@@ -215,53 +205,6 @@ class _Check:
                 self._for_transport.pop(invocation, None)
                 self._used.pop(invocation, None)
 
-    def requested(self, event: Envelope, fact: facts.RunRequested) -> None:
-        nodes = plan_from_dict(fact.plan).nodes
-        self._loops = {one.id: one.work for one in nodes if isinstance(one.work, RepairPlan)}
-
-    def agent_called(self, event: Envelope, fact: facts.SubagentCalled) -> None:
-        if fact.invocation in self._called:
-            self.say(event, f"agent {fact.invocation} was called before")
-        self._called.add(fact.invocation)
-
-    def agent_ended(self, event: Envelope, fact: Any) -> None:
-        if fact.invocation not in self._called:
-            self.say(event, f"agent {fact.invocation} was not called, or had ended")
-        self._called.discard(fact.invocation)
-
-    def round_started(self, event: Envelope, fact: facts.RepairRoundStarted) -> None:
-        iteration, level, passed = self._rounds.get(event.node or "", (0, 0, False))
-        if fact.iteration != iteration + 1:
-            self.say(event, f"round {fact.iteration} follows round {iteration}")
-        if fact.level < level:
-            self.say(event, f"level {fact.level} follows level {level}")
-        self._within_bounds(event, fact)
-        if passed and fact.trigger != "review":
-            self.say(event, "the draft had passed")
-        self._rounds[event.node or ""] = (fact.iteration, fact.level, False)
-
-    def _within_bounds(self, event: Envelope, fact: facts.RepairRoundStarted) -> None:
-        node = event.node or ""
-        plan = self._loops.get(template_of(node))
-        if plan is None:
-            self.say(event, f"node {node} repairs nothing")
-            return
-        if fact.iteration > plan.max_rounds:
-            self.say(event, f"round {fact.iteration} of at most {plan.max_rounds}")
-        spent = self._spent.get(node, 0.0)
-        if spent + fact.estimate_usd > plan.budget_usd + A_ROUNDING:
-            self.say(event, f"${spent + fact.estimate_usd:g} of at most ${plan.budget_usd:g}")
-        self._estimates[node] = fact.estimate_usd
-
-    def round_completed(self, event: Envelope, fact: facts.RepairRoundCompleted) -> None:
-        node = event.node or ""
-        known = fact.cost_usd if fact.cost_usd is not None else self._estimates.get(node, 0.0)
-        self._spent[node] = self._spent.get(node, 0.0) + known
-
-    def judged(self, event: Envelope, fact: facts.QualityAssessed) -> None:
-        iteration, level, _ = self._rounds.get(event.node or "", (0, 0, False))
-        self._rounds[event.node or ""] = (iteration, level, fact.passed)
-
     def output_repair_asked(self, event: Envelope, fact: facts.OutputRepairRequested) -> None:
         of = fact.invocation, event.attempt
         count = self._output_repairs[of] = self._output_repairs.get(of, 0) + 1
@@ -302,11 +245,5 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.AllowanceExhausted: _Check.exhausted,
     facts.NodePaused: _Check.paused,
     facts.RunResumed: _Check.resumed,
-    facts.RunRequested: _Check.requested,
-    facts.SubagentCalled: _Check.agent_called,
-    (facts.SubagentCompleted, facts.SubagentFailed): _Check.agent_ended,
-    facts.RepairRoundStarted: _Check.round_started,
-    facts.RepairRoundCompleted: _Check.round_completed,
-    facts.QualityAssessed: _Check.judged,
     facts.RunCancelRequested: _Check.cancelling,
 }

@@ -4,8 +4,8 @@ written twice, no edit applied twice, no round spent twice, and the artifacts ar
 undisturbed run.
 
 `MULLIGAN_CRASHES=all pytest tests/faults/test_article_crashes.py` kills at every arrival at every
-point, most of which `make test` leaves out. (This draft comes with its report: crashes around the first
-judgement are in `test_repair_crashes.py`.)
+point, most of which `make test` leaves out. (This draft comes with its report; crashes around a
+first judgement are in `test_repair_crashes.py`.)
 """
 
 from __future__ import annotations
