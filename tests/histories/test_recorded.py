@@ -6,6 +6,7 @@ the runs came to. They are never edited; a new shape of an event gets a lift (`e
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from mulligan.decisions.decision import Context
 from mulligan.decisions.task import decide
 from mulligan.events.codec import decode, encode
 from mulligan.events.envelope import Envelope, NewEvent
+from mulligan.events.payload import Payload
 from mulligan.events.tasks import run_task
-from mulligan.projections import recovery, run, summary, trace, usage
+from mulligan.projections import recovery, repair_log, run, summary, trace, usage, workspace
 from mulligan.projections.history import problems
 from mulligan.projections.state import RunState
 from mulligan.testing.given import prepare
@@ -32,6 +34,10 @@ each = pytest.mark.parametrize("name", sorted(EXPECTED))
 def history(name: str) -> list[Envelope]:
     lines = map(json.loads, (FOLDER / f"{name}.jsonl").read_text().splitlines())
     return [decode(RUN, one["version"], int(one["t"]), one["d"].encode()) for one in lines]
+
+
+def inline(payload: Payload) -> Any:
+    return payload.value
 
 
 def outcome(state: RunState) -> dict[str, Any]:
@@ -69,6 +75,9 @@ def test_every_projection_takes_it_and_again_the_same(name: str) -> None:
     for fold in (run.fold, trace.fold, recovery.fold, usage.fold):
         first, again = (msgspec.json.encode(fold(RUN, history(name))) for _ in range(2))
         assert first == again
+    for artifacts in (repair_log.fold, workspace.files):
+        made, again_made = (artifacts(RUN, history(name), inline) for _ in range(2))
+        assert made == again_made
     row = summary.RunSummary(run=RUN)
     for event in history(name):
         summary.evolve(row, event)
@@ -96,3 +105,11 @@ def test_whoever_wakes_it_has_nothing_to_do(name: str) -> None:
     assert decision.events == ()
     assert decision.effect is None
     assert decision.release is not None
+
+
+def test_the_artifacts_of_a_repaired_draft_are_the_ones_that_were_written() -> None:
+    """RPR-3, RPR-15: bytes, so that they stay the same for ever."""
+    written = workspace.files(RUN, history("accepted"), inline)
+
+    digests = {name: sha256(data).hexdigest()[:16] for name, data in sorted(written.items())}
+    assert digests == json.loads((FOLDER / "accepted.workspace.json").read_text())
