@@ -105,5 +105,7 @@ def _action(action: LogAction) -> str:
 
 
 def _short(text: object) -> str:
+    if text is None:
+        return "nothing"
     shown = text if isinstance(text, str) else str(text)
     return repr(shown if len(shown) <= EXCERPT else f"{shown[: EXCERPT - 1]}…")

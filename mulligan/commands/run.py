@@ -78,7 +78,7 @@ def run(
 
 
 def work_here(
-    workflow: str,
+    workflow: str | Plan,
     value: Any,
     *,
     model: str | None = None,

@@ -17,7 +17,7 @@ from mulligan.workflows.article.gates.document import CONTENT, Document
 from mulligan.workflows.article.gates.lines import Lines
 from mulligan.workflows.article.judging import RULES
 from mulligan.workflows.article.references import listed
-from mulligan.workflows.article.steps import put_together, without
+from mulligan.workflows.article.steps import put_together, with_heading, without
 
 MOST_SECTIONS = 3
 """So many sections are rewritten in one round: those that contribute most to the failures."""
@@ -148,7 +148,7 @@ def _replaced(
     actions = []
     for result in results:
         heading, output = result["section"], result["output"]
-        new = _with_heading(heading, output["text"]) if output else None
+        new = with_heading(_heading(there, heading), output["text"]) if output else None
         if new is not None:
             rewritten[heading] = new
         actions.append(
@@ -164,25 +164,14 @@ def _replaced(
     return Redone(again, (*actions, *references))
 
 
+def _heading(sections: dict[str, str], name: str) -> str:
+    """The line that heads a section now; its name may tell it from another one of that heading."""
+    first, _, _ = sections.get(name, "").partition("\n")
+    return first if first.startswith("#") else name
+
+
 def _sources(made: dict[str, Any]) -> list[dict[str, Any]]:
     return list(made["brief"]["sources"])
-
-
-def _with_heading(heading: str, text: str) -> str:
-    """A section with its own heading and no other of its rank, whatever the writer made of it."""
-    body = text.strip()
-    first, _, rest = body.partition("\n")
-    if first.startswith("#"):
-        body = rest.strip()
-    return "\n".join([f"## {heading}", "", *_demoted(body)])
-
-
-def _demoted(body: str) -> Iterator[str]:
-    """Its lines, headings of a section's rank one lower; code stays as it is."""
-    fenced = False
-    for line in body.split("\n"):
-        fenced ^= line.lstrip().startswith(("```", "~~~"))
-        yield f"#{line}" if line.startswith("## ") and not fenced else line
 
 
 # --- Level 3: a stage ----------------------------------------------------------------------------
@@ -298,7 +287,7 @@ def _assembled(
     texts, actions = [], []
     for one, result in zip(outline["sections"], results, strict=True):
         heading, output = one["heading"], result["output"]
-        new = _with_heading(heading, output["text"]) if output else old.get(heading)
+        new = with_heading(heading, output["text"]) if output else old.get(heading)
         actions.append(
             Action(
                 type="rewrite",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,35 @@ def _from_text(text: str) -> dict[str, Any]:
     return {"topic": body.strip(), **front}
 
 
-def assemble(brief: dict[str, Any], angle: dict[str, Any], section: list[dict[str, Any]]) -> str:
-    """The article: title, sections, and the references that they cite."""
-    return put_together(angle["title"], [one["text"] for one in section], brief["sources"])
+def assemble(
+    brief: dict[str, Any],
+    angle: dict[str, Any],
+    outline: dict[str, Any],
+    section: list[dict[str, Any]],
+) -> str:
+    """The article: title, sections under their headings, and the references that they cite."""
+    texts = [
+        with_heading(planned["heading"], written["text"])
+        for planned, written in zip(outline["sections"], section, strict=True)
+    ]
+    return put_together(angle["title"], texts, brief["sources"])
+
+
+def with_heading(heading: str, text: str) -> str:
+    """A section with this heading and no other of its rank, whatever the writer made of it."""
+    body, line = text.strip(), " ".join(heading.split())
+    first, _, rest = body.partition("\n")
+    if first.startswith("#"):
+        body = rest.strip()
+    return "\n".join([line if line.startswith("#") else f"## {line}", "", *_demoted(body)])
+
+
+def _demoted(body: str) -> Iterator[str]:
+    """Its lines, headings of a section's rank one lower; code stays as it is."""
+    fenced = False
+    for line in body.split("\n"):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        yield f"#{line}" if line.startswith("## ") and not fenced else line
 
 
 def put_together(title: str, texts: list[str], sources: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from mulligan.testing.tea_article import GOOD, SOURCES, article
 from mulligan.workflows.article.citations import cited_in
 from mulligan.workflows.article.levels import rework
 from mulligan.workflows.article.references import listed
+from mulligan.workflows.article.steps import assemble
 
 ASH, BIRCH, _ = SOURCES
 LISTED = "Ash, B. (2021). *On tea*. https://a.test/t"
@@ -96,3 +97,23 @@ def test_a_section_that_is_written_again_keeps_the_headings_in_its_code() -> Non
 
     assert "```\n## not a heading\n```" in done.draft
     assert "\n### Heat\n" in done.draft
+
+
+def test_the_second_of_two_sections_with_one_heading_keeps_its_heading() -> None:
+    again = "## Water\n\nAgain.\n"
+    draft = article({**GOOD, "Again": again})
+    result = {"output": {"text": "## Something\n\nMore.\n"}, "section": "Water (2)", "error": None}
+    given: dict[str, Any] = {"brief": {"sources": []}, "repairs": [{"section": "Water (2)"}]}
+
+    done: Any = rework(2, draft, stages=[[result]], quality={"gates": {}}, **given)
+
+    assert done.draft == draft.replace(again, "## Water\n\nMore.\n")
+
+
+def test_sections_get_the_headings_of_their_outline_whatever_was_written() -> None:
+    outline = {"sections": [{"heading": "Leaves"}, {"heading": " ## Water\n"}]}
+    written = [{"text": "Green."}, {"text": "# Tea\n\nHot."}]
+
+    made = assemble({"sources": []}, {"title": "Tea"}, outline, written)
+
+    assert made == "# Tea\n\n## Leaves\n\nGreen.\n\n## Water\n\nHot.\n"
