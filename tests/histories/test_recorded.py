@@ -113,3 +113,14 @@ def test_the_artifacts_of_a_repaired_draft_are_the_ones_that_were_written() -> N
 
     digests = {name: sha256(data).hexdigest()[:16] for name, data in sorted(written.items())}
     assert digests == json.loads((FOLDER / "accepted.workspace.json").read_text())
+
+
+@each
+def test_a_fold_goes_on_from_a_snapshot_of_any_version(name: str) -> None:
+    events = history(name)
+    folded = RunState(run=RUN)
+    for event in events:
+        folded = msgspec.json.decode(msgspec.json.encode(folded), type=RunState)
+        run.evolve(folded, event)
+
+    assert msgspec.json.encode(folded) == msgspec.json.encode(run.fold(RUN, events))
