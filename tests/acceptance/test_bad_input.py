@@ -243,7 +243,7 @@ def test_a_full_server_takes_no_new_run_and_what_has_begun_ends(
             refused = desk.mulligan(verb, "one.yaml", "--run-id", "late")
             assert refused.returncode == 5, refused.stderr
             assert "maxmemory" in refused.stderr
-            assert "raise maxmemory, or archive ended runs" in refused.stderr
+            assert "raise maxmemory, or move the log to a larger server" in refused.stderr
 
         assert client.wait(begun, timeout_s=30).status == "completed"
         assert [name for name, _ in client.store.runs()] == [begun]

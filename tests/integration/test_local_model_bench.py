@@ -29,7 +29,7 @@ def bench() -> Iterator[Any]:
 
 
 @pytest.mark.server
-def test_how_tasks_end(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_tasks_end(bench: Any, accounts: Any, capsys: pytest.CaptureFixture[str]) -> None:
     by_id = {task.id: task for task in bench.tasks(100)}
     turns = [
         {"match": {"node": "classify_0"}, "text": '{"label": "posi', "finish_reason": "length"},
@@ -47,10 +47,12 @@ def test_how_tasks_end(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
         done = bench.play(client, relay, by_id["classify_0"], "prompt")
         paused = bench.play(client, relay, by_id["classify_1"], "prompt")
         sent = len(model.requests)
+    accounts.models.clear()  # asked by way of the relay, and counted here
 
     assert (done.end, done.attempts, done.requests) == ("completed", 2, 2)
     assert (done.finished, done.value, done.wrong) == (("length", "stop"), GOOD, ())
-    assert (paused.end, paused.requests, paused.wrong) == ("paused: exhausted", 3, ())
+    # Each of its three attempts, and the overseer's call for each.
+    assert (paused.end, paused.requests, paused.wrong) == ("paused: exhausted", 6, ())
     assert sent == done.requests + paused.requests
     assert bench.report([done, paused], 1.0)
     assert "wrong or hung: 0" in capsys.readouterr().out
