@@ -24,9 +24,6 @@ from mulligan.providers.port import Failure, Prepared
 UNKNOWN_AGAIN_MS = 1_000
 """How soon a task looks again whose slot nobody could be asked for."""
 
-LONGEST_PAUSE_MS = 300_000
-"""A lane that its provider wants quiet for longer is tried again then, by one after the other."""
-
 RENEWALS = 3
 """In the time that a slot is held for."""
 
@@ -177,7 +174,7 @@ class RequestSlot:
         """
         result = outcome.result if outcome is not None else None
         wait_ms = result.retry_after_ms if isinstance(result, Failure) and result.transient else 0
-        self._keeper.give_back(self._token, min(wait_ms or 0, LONGEST_PAUSE_MS))
+        self._keeper.give_back(self._token, wait_ms or 0)
 
     def leave(self, lane: str) -> None:
         """Wait no longer."""

@@ -12,7 +12,7 @@ from mulligan.decisions.capacity import window_of
 from mulligan.decisions.conversation import CALL_SUBAGENT, in_force, turn_number
 from mulligan.decisions.decision import Context, ModelOutcome, Step
 from mulligan.decisions.ending import event, fail, interrupted, pause
-from mulligan.decisions.submission import NO_OUTPUT, judged
+from mulligan.decisions.submission import judged, why_rejected
 from mulligan.decisions.turn import AskedUser, Called, Failed, Refused, Submitted, classify
 from mulligan.decisions.waiting import TOO_LATE, backoff_ms, left_ms
 from mulligan.events.envelope import NewEvent
@@ -154,7 +154,7 @@ def _answer(state: RunState, invocation: Invocation, request_id: str, answer: An
 
 def unrepaired(invocation: Invocation, repair: OutputRepair) -> Step:
     """The overseer could not help: what follows is what would have followed without it (OVR-2)."""
-    cause = Cause(kind=repair.kind, message=NO_OUTPUT[repair.kind])
+    cause = Cause(kind=repair.kind, message=why_rejected(repair.kind, invocation.issues))
     return _recover(invocation, (), invocation.retry_of or "", repair.kind, cause)
 
 

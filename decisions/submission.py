@@ -41,6 +41,11 @@ NO_OUTPUT: dict[RepairableKind, str] = {
 }
 """What is told of an output that was rejected as such."""
 
+NOT_CHOSEN = frozenset(
+    ["several_candidates", "fragment", "labelled_as_example", "labelled_as_field", "call_in_prose"]
+)
+"""Codes of issues with a text that may hold JSON, none of which is taken as the output."""
+
 
 class Judged(msgspec.Struct, frozen=True):
     """
@@ -114,7 +119,16 @@ def _unfit(
 ) -> Judged:
     rejected = _rejected(invocation, submitted, kind, issues)
     small = rejected.bytes <= MAX_CANDIDATE_BYTES
-    return Judged((rejected,), Failed(kind, NO_OUTPUT[kind]), kind if small else None)
+    failed = Failed(kind, why_rejected(kind, rejected.issues))
+    return Judged((rejected,), failed, kind if small else None)
+
+
+def why_rejected(kind: RepairableKind, issues: tuple[OutputIssue, ...]) -> str:
+    """What is told of an output that was rejected for `issues`; it quotes nothing of it."""
+    for issue in issues:
+        if issue.code in NOT_CHOSEN:
+            return f"there is no output to take: {issue.message}"
+    return NO_OUTPUT[kind]
 
 
 def _rejected(

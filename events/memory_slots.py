@@ -14,6 +14,7 @@ from mulligan.events.slots import (
     FAR_MS,
     FAR_STEP_MS,
     HEADS,
+    LONGEST_PAUSE_MS,
     SOONEST_MS,
     Called,
     Lane,
@@ -34,7 +35,8 @@ class _Standing:
     paused_until_ms: int = 0
 
     def pass_over(self, now_ms: int) -> None:
-        """Count out holders and callees whose time is over."""
+        """Count out holders and callees whose time is over, and pauses of a clock set back."""
+        self.paused_until_ms = min(self.paused_until_ms, now_ms + LONGEST_PAUSE_MS)
         self.held = {token: until for token, until in self.held.items() if until > now_ms}
         for waiter in [waiter for waiter, until in self.called.items() if until <= now_ms]:
             self.leave(waiter)
@@ -51,9 +53,17 @@ class _Standing:
 
     def delay_of(self, count: int, lane: Lane, now_ms: int) -> int:
         """The wait until the `count`-th of those who come may take a slot, by rate and pause."""
-        first_ms = max(self.next_ms, now_ms, self.paused_until_ms)
+        first_ms = max(self._next_ms(lane, now_ms), now_ms, self.paused_until_ms)
         by_rate = first_ms + (count - lane.burst) * lane.spacing_ms - now_ms
         return max(0, math.ceil(by_rate), self.paused_until_ms - now_ms)
+
+    def take(self, lane: Lane, now_ms: int) -> None:
+        """Note that a slot was taken."""
+        self.next_ms = max(self._next_ms(lane, now_ms), now_ms) + lane.spacing_ms
+
+    def _next_ms(self, lane: Lane, now_ms: int) -> float:
+        """When the rate would be used up evenly; never later than the takes up to now make it."""
+        return min(self.next_ms, now_ms + lane.burst * lane.spacing_ms)
 
     def free(self, lane: Lane) -> float:
         """Slots that are not held."""
@@ -104,7 +114,7 @@ class MemorySlots:
         if ahead >= standing.free(lane) or standing.delay_of(ahead + 1, lane, now_ms) > 0:
             return False
         standing.leave(waiter)
-        standing.next_ms = max(standing.next_ms, now_ms) + lane.spacing_ms
+        standing.take(lane, now_ms)
         return True
 
     def _queued(self, standing: _Standing, lane: Lane, waiter: str) -> Queued:
@@ -127,7 +137,8 @@ class MemorySlots:
             standing = self._standing(lane.name)
             standing.held.pop(token, None)
             if pause_ms > 0:
-                standing.paused_until_ms = max(standing.paused_until_ms, now_ms + pause_ms)
+                ends_ms = now_ms + min(pause_ms, LONGEST_PAUSE_MS)
+                standing.paused_until_ms = max(standing.paused_until_ms, ends_ms)
             return standing.call_next(lane, now_ms)
 
     def leave(self, lane: Lane, waiter: str) -> tuple[Called, ...]:

@@ -32,6 +32,9 @@ HEADS = 3
 SOONEST_MS = 50
 """A waiter that looks does not look again sooner."""
 
+LONGEST_PAUSE_MS = 300_000
+"""A lane that its provider wants quiet for longer is tried again then, by one after the other."""
+
 WINDOW_MS = 60_000
 
 
@@ -110,8 +113,8 @@ class Slots(Protocol):
 
     def give_back(self, lane: Lane, token: str, *, pause_ms: int = 0) -> tuple[Called, ...]:
         """
-        Hold it no longer; nobody may take a slot for `pause_ms` from now. Without effect on slots
-        that the token does not hold. Who is called.
+        Hold it no longer; nobody may take a slot for `pause_ms` from now, `LONGEST_PAUSE_MS` at
+        most. Without effect on slots that the token does not hold. Who is called.
         """
         ...
 

@@ -67,6 +67,10 @@ FINAL_CODES = {
 """Identifiers in error objects, by which one without a status is known to be final."""
 
 
+LONGEST_RETRY_AFTER_MS = 365 * 86_400_000
+"""A year; a longer Retry-After says no more, and may be a number that no log or timer can hold."""
+
+
 def failure(
     kind: str,
     *,
@@ -115,17 +119,19 @@ def answer(heard: Heard) -> Answer:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int | None:
-    """Milliseconds to wait: `retry-after-ms`, or Retry-After as seconds or as a date."""
+    """
+    Milliseconds to wait, a year at most: `retry-after-ms`, or Retry-After as seconds or as a date.
+    """
     for name, unit_ms in (("retry-after-ms", 1), ("retry-after", 1000)):
         text = headers.get(name)
         if text is None:
             continue
         seconds = _number(text)
         if seconds is not None:
-            return math.ceil(seconds * unit_ms)
+            return math.ceil(min(seconds * unit_ms, LONGEST_RETRY_AFTER_MS))
         moment = _moment(text)
         if moment is not None:
-            return max(0, math.ceil((moment - now) * 1000))
+            return math.ceil(min(max(0, (moment - now) * 1000), LONGEST_RETRY_AFTER_MS))
     return None
 
 
@@ -211,7 +217,7 @@ def _number(text: str) -> float | None:
 def _moment(text: str) -> float | None:
     try:
         moment = email.utils.parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)

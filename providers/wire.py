@@ -8,6 +8,7 @@ reason is made up, no usage counted, no arguments completed (REC-12, REC-21).
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ class WireReader:
         if self._body.startswith(b"data:"):
             self._unlabelled_stream()
             return
-        body = _object(bytes(self._body))
+        body = _object(bytes(self._body).removeprefix(codecs.BOM_UTF8))
         self._broken = body is None
         if body is not None:
             self._chunk(body, "message")
@@ -167,10 +168,12 @@ class WireReader:
             self._served_model = chunk["model"] or self._served_model
         choices = chunk.get("choices")
         self._recognised |= isinstance(choices, list) or self._usage is not None
-        for choice in choices if isinstance(choices, list) else []:
-            # One choice is asked for; a second would be another answer, not more of this one.
-            if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._choice(choice, part)
+        # One choice is asked for; a second would be another answer, not more of this one.
+        firsts = [one for one in choices if _is_first(one)] if isinstance(choices, list) else []
+        if len(firsts) > 1:
+            self._broken = True
+        elif firsts:
+            self._choice(firsts[0], part)
 
     def _choice(self, choice: dict[str, Any], part: str) -> None:
         if isinstance(choice.get("finish_reason"), str):
@@ -217,7 +220,9 @@ class WireReader:
 
 
 def usage_of(reported: Any) -> Usage | None:
-    """The usage as reported; a number that is missing or none stays None, and 0 stays 0."""
+    """
+    The usage as reported; what is missing, below 0 or no number stays None, and 0 stays 0.
+    """
     if not isinstance(reported, dict) or not reported:
         return None
     prompt = reported.get("prompt_tokens_details")
@@ -267,13 +272,19 @@ def _status(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     return float(value) if is_number else None
 
 
 def _count(counts: Any, key: str) -> int | None:
     value = counts.get(key) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None
+
+
+def _is_first(choice: Any) -> bool:
+    """Whether a member of `choices` is the one that was asked for; some send no index, or null."""
+    return isinstance(choice, dict) and choice.get("index") in (None, 0)
 
 
 def _text_of(content: Any) -> str:

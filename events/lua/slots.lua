@@ -30,6 +30,7 @@ local concurrent, burst, spacing_ms = tonumber(ARGV[3]), tonumber(ARGV[4]), tonu
 
 -- As in events/slots.py, which says why.
 local CALL_MS, FAR_MS, FAR_STEP_MS, HEADS, SOONEST_MS = 5000, 30000, 20, 3, 50
+local LONGEST_PAUSE_MS = 300000
 local DAY_MS = 86400000
 
 local clock = redis.call('TIME')
@@ -46,7 +47,10 @@ for _, late in ipairs(redis.call('ZRANGEBYSCORE', called, '-inf', now)) do
 end
 
 local rate = redis.call('HMGET', meter, 'next', 'paused')
-local next_at, paused_until = tonumber(rate[1] or '0'), tonumber(rate[2] or '0')
+-- The most that takes and pauses up to now can have made of them: what is beyond was written before
+-- the clock was set back, and would stop the lane for as long as that was.
+local next_at = math.min(tonumber(rate[1] or '0'), now + burst * spacing_ms)
+local paused_until = math.min(tonumber(rate[2] or '0'), now + LONGEST_PAUSE_MS)
 
 -- Milliseconds until the count-th of those who come from now on may take a slot, by rate and pause.
 local function delay_of(count)
@@ -123,7 +127,7 @@ end
 local function give(token, pause_ms)
   redis.call('ZREM', held, token)
   if pause_ms > 0 then
-    paused_until = math.max(paused_until, now + pause_ms)
+    paused_until = math.max(paused_until, now + math.min(pause_ms, LONGEST_PAUSE_MS))
     redis.call('HSET', meter, 'paused', whole(paused_until))
   end
   return call_next({ 0, 0, 0 })

@@ -9,11 +9,12 @@ from threading import Barrier, Thread
 
 import pytest
 
-from mulligan.events.slots import CALL_MS, Called, Lane, Load, Queued, Slots, Taken
+from mulligan.events.slots import CALL_MS, LONGEST_PAUSE_MS, Called, Lane, Load, Queued, Slots, Taken
 from tests.contract.conftest import Subject
 
 HOLD_MS = 10_000
 TWO = Lane(name="openai/some at api.example/v1", concurrent=2)
+JUMP_MS = 400_000
 RATED = Lane(name="openai/rated", per_minute=60)
 """Six at once, then one in 60,000 / 55 ms."""
 
@@ -217,6 +218,31 @@ def test_nobody_takes_a_slot_while_the_provider_wants_to_be_left_alone(subject: 
     assert slots.loads()[TWO.name].paused_ms == pytest.approx(7_000, abs=500)
     subject.pass_time(7_001)
     assert isinstance(take(slots, "b"), Taken)
+
+
+@pytest.mark.parametrize("lane", [TWO, RATED])
+def test_a_clock_that_is_set_back_stops_no_lane(lane: Lane, subject: Subject) -> None:
+    """One waits as long as the rate or the longest pause makes it, not as long as the jump was."""
+    take(subject.slots, "a", lane)
+    give_back(subject.slots, "a", lane)
+    subject.pass_time(-JUMP_MS)
+
+    next_one = take(subject.slots, "b", lane)
+    assert isinstance(next_one, Taken) or next_one.wait_ms <= lane.spacing_ms + 1
+
+    give_back(subject.slots, "b", lane, pause_ms=7_000)
+    subject.pass_time(-JUMP_MS)
+    waits = take(subject.slots, "c", lane)
+    assert isinstance(waits, Queued)
+    assert waits.wait_ms <= LONGEST_PAUSE_MS + 2 * lane.spacing_ms + 1
+    assert subject.slots.loads()[lane.name].paused_ms <= LONGEST_PAUSE_MS
+
+
+def test_a_pause_has_an_end(slots: Slots) -> None:
+    take(slots, "a")
+    give_back(slots, "a", pause_ms=10 * LONGEST_PAUSE_MS)
+
+    assert slots.loads()[TWO.name].paused_ms <= LONGEST_PAUSE_MS
 
 
 def test_threads_together_hold_no_more_than_the_limit(slots: Slots) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from mulligan.providers.classify import FINAL_CODES, MESSAGES, judge, retry_after
+from mulligan.providers.classify import (
+    FINAL_CODES,
+    LONGEST_RETRY_AFTER_MS,
+    MESSAGES,
+    judge,
+    retry_after,
+)
 from mulligan.providers.port import Answer, Failure
 from mulligan.providers.wire import WireReader
 
@@ -123,6 +129,10 @@ def test_a_json_body_cut_off_is_an_end_without_terminal_event() -> None:
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e300"}, LONGEST_RETRY_AFTER_MS),
+        ({"retry-after": "1e308"}, LONGEST_RETRY_AFTER_MS),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, LONGEST_RETRY_AFTER_MS),
+        ({"retry-after": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}, None),
         ({"retry-after-ms": "120", "retry-after": "1"}, 120),
     ],
 )

@@ -126,6 +126,10 @@ def test_the_finish_reason_stays_as_received(reason: str) -> None:
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(prompt_tokens=0, completion_tokens=0)),
         ({"completion_tokens": 7}, Usage(completion_tokens=7)),
         (
+            {"prompt_tokens": -1, "completion_tokens": 7, "cost": -0.5},
+            Usage(completion_tokens=7),
+        ),
+        (
             {
                 "prompt_tokens": 5,
                 "completion_tokens_details": {"reasoning_tokens": 2},
@@ -180,6 +184,32 @@ def test_another_choice_is_not_mixed_in() -> None:
     result = heard(chunk({"content": "A"}), other)
 
     assert ("A", None) == (result.text, result.finish_reason)
+
+
+@pytest.mark.parametrize("part", ["message", "delta"])
+@pytest.mark.parametrize("index", [{}, {"index": 0}, {"index": None}])
+def test_two_first_choices_are_no_answer_and_never_one_value(
+    part: str, index: dict[str, Any]
+) -> None:
+    """`4` and `2` are not 42."""
+    choices = [{**index, part: {"content": text}, "finish_reason": "stop"} for text in "42"]
+    body = json.dumps({"choices": choices})
+    stream = part == "delta"
+
+    result = heard(
+        f"data: {body}\n\n".encode() if stream else body.encode(),
+        content_type=STREAM if stream else "application/json",
+    )
+
+    assert (True, True, None) == (result.broken, result.recognised, result.finish_reason)
+
+
+def test_a_choice_without_an_index_is_the_first() -> None:
+    body = b'{"choices": [{"index": null, "message": {"content": "A"}, "finish_reason": "stop"}]}'
+
+    for start in (b"", b"\xef\xbb\xbf"):
+        result = heard(start + body, content_type="application/json")
+        assert ("A", "stop") == (result.text, result.finish_reason)
 
 
 def test_a_whole_body_is_read_like_a_stream() -> None:
