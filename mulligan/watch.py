@@ -33,14 +33,15 @@ class Watch:
         """Whether the run has ended, or waits for somebody."""
         return self.state.ended or self.state.status == "paused"
 
-    def look(self) -> list[Envelope]:
+    def look(self, wait_ms: int | None = None) -> list[Envelope]:
         """
-        What is new, within a second; empty: nothing yet, or all begins anew.
+        What is new, within `wait_ms` (None: a second); empty: nothing yet, or all begins anew.
 
         Raises:
             RunUnknown: the run is gone from its server.
         """
-        events = self._store.follow(self.state.run, self.state.version, WAIT_MS)
+        wait_ms = WAIT_MS if wait_ms is None else wait_ms
+        events = self._store.follow(self.state.run, self.state.version, wait_ms)
         # Asked after the read: what was read before a server was set back is not mixed either.
         if not self._confirmed():
             self.state = RunState(run=self.state.run)

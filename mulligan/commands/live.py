@@ -11,6 +11,7 @@ from mulligan.client import Client
 from mulligan.events.deltas import Delta, Subscription
 from mulligan.events.envelope import Envelope
 from mulligan.projections.live import LiveLines, Void
+from mulligan.watch import Watch
 
 TURN_MS = 50
 """How late an event is shown at most, while deltas are waited for."""
@@ -23,19 +24,32 @@ def lines(client: Client, run: str, after: int = 0) -> Iterator[Envelope | Delta
     Raises:
         RunUnknown: there is no such run.
     """
-    with closing(client.deltas.subscribe(run)) as subscription:
-        yield from follow(client, run, subscription, after)
-
-
-def follow(
-    client: Client, run: str, subscription: Subscription, after: int = 0
-) -> Iterator[Envelope | Delta | Void]:
-    """The same, for who has begun to listen before."""
     order = LiveLines()
     more = True
-    while more:
-        # In this order: what a request said was published before the log says that it is over.
-        events, more = client.page(run, after, follow=True, wait_ms=0)
-        heard = subscription.heard(0 if events or not more else TURN_MS)
+    with closing(client.deltas.subscribe(run)) as subscription:
+        while more:
+            # In this order: what a request said was published before the log says that it is over.
+            events, more = client.page(run, after, follow=True, wait_ms=0)
+            heard = subscription.heard(0 if events or not more else TURN_MS)
+            yield from order.merge(events, heard)
+            after = events[-1].version if events else after
+
+
+def watched(watch: Watch, subscription: Subscription) -> Iterator[Envelope | Delta | Void]:
+    """
+    The same of a run that is watched until it is over, for who has begun to listen before. Where
+    its server was set back all begins anew, and nothing of the other history is mixed in.
+
+    Raises:
+        RunUnknown: the run is gone from its server.
+    """
+    order = LiveLines()
+    while True:
+        before = watch.state.version
+        events = watch.look(0)
+        if watch.state.version < before:
+            order = LiveLines()
+        heard = subscription.heard(0 if events or watch.over else TURN_MS)
         yield from order.merge(events, heard)
-        after = events[-1].version if events else after
+        if watch.over:
+            return

@@ -17,7 +17,7 @@ from mulligan.actors.process import DRAIN_S, working
 from mulligan.actors.runtime import Runtime
 from mulligan.client import Client
 from mulligan.commands.given_input import read_input
-from mulligan.commands.live import follow
+from mulligan.commands.live import watched
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
 from mulligan.commands.status import RunView, view
@@ -27,10 +27,10 @@ from mulligan.logs import configure_logs
 from mulligan.projections.advice import why
 from mulligan.projections.live import Void
 from mulligan.projections.projector import Projector
-from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
+from mulligan.watch import Watch
 from mulligan.workspace import CHANGING, workspace_of, write_workspace
 
 THREADS = 16
@@ -135,21 +135,18 @@ def _follow(client: Client, run: str, shown: Progress, heard: Subscription | Non
 
 def _live(client: Client, run: str, shown: Progress, heard: Subscription) -> RunState:
     """As `Client.wait`, with live output shown beside the events."""
-    state = RunState(run=run)
-    for line in follow(client, run, heard):
+    watch = Watch(client.store, run)
+    for line in watched(watch, heard):
         match line:
             case Delta():
                 shown.heard(line)
             case Void():
                 shown.void(line)
             case Envelope():
-                evolve(state, line)
                 shown.seen(line)
-                if state.status == "paused":
-                    return state
             case _:
                 assert_never(line)
-    return state
+    return watch.state
 
 
 def _keep(client: Client, run: str, folder: Path, event: Envelope) -> None:

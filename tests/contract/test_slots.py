@@ -9,7 +9,16 @@ from threading import Barrier, Thread
 
 import pytest
 
-from mulligan.events.slots import CALL_MS, LONGEST_PAUSE_MS, Called, Lane, Load, Queued, Slots, Taken
+from mulligan.events.slots import (
+    CALL_MS,
+    LONGEST_PAUSE_MS,
+    Called,
+    Lane,
+    Load,
+    Queued,
+    Slots,
+    Taken,
+)
 from tests.contract.conftest import Subject
 
 HOLD_MS = 10_000

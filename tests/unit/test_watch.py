@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from mulligan.commands.live import watched
 from mulligan.errors import RunUnknown
-from mulligan.events.envelope import NewEvent
+from mulligan.events.deltas import Delta
+from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import Fact, RunPaused, RunRequested, RunStarted
+from mulligan.events.memory_deltas import MemoryDeltas
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.payload import Payload
 from mulligan.events.store import Append, AsNew, ByVersion
@@ -14,6 +19,16 @@ from mulligan.schemas.plan import plan_to_dict
 from mulligan.testing.given import plan_of
 from mulligan.watch import Watch
 
+SAID = Delta(
+    run="run",
+    node="a",
+    invocation="a",
+    attempt=1,
+    request_id="a#1",
+    kind="text",
+    offset=0,
+    text="so far",
+)
 PAUSED = RunPaused(reason="operator", detail="")
 
 
@@ -91,3 +106,18 @@ def test_a_run_that_is_gone_is_said_to_be(log: MemoryEventStore) -> None:
         watch.look()
     with pytest.raises(RunUnknown):
         Watch(log, "run")
+
+
+def test_live_output_is_of_one_history_too(log: MemoryEventStore) -> None:
+    """The server is set back while something is being said: from there on all begins anew."""
+    add(log, "start", RunStarted())
+    deltas, shown = MemoryDeltas(), []
+    with closing(deltas.subscribe("run")) as heard:
+        deltas.publish(SAID)
+        for line in watched(Watch(log, "run"), heard):
+            if isinstance(line, Delta):
+                set_back(log, 1)
+                add(log, "park", RunPaused(reason="parked", detail=""))
+            shown.append(line.type if isinstance(line, Envelope) else type(line).__name__)
+
+    assert ["RunRequested", "RunStarted", "Delta", "RunRequested", "RunPaused"] == shown
