@@ -221,7 +221,7 @@ class WireReader:
 
 def usage_of(reported: Any) -> Usage | None:
     """
-    The usage as reported; what is missing, below 0 or no number stays None, and 0 stays 0.
+    The usage as reported; what is missing or can be no count stays None, and 0 stays 0.
     """
     if not isinstance(reported, dict) or not reported:
         return None
@@ -271,15 +271,19 @@ def _status(value: Any) -> int | None:
     return number if is_status else None
 
 
+MOST = 2**53
+"""A count or a cost above this is none: sums and readers of JSON could not keep it exactly."""
+
+
 def _number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    return float(value) if is_number else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= MOST else None
 
 
 def _count(counts: Any, key: str) -> int | None:
     value = counts.get(key) if isinstance(counts, dict) else None
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 <= value <= MOST else None
 
 
 def _is_first(choice: Any) -> bool:

@@ -130,6 +130,10 @@ def test_the_finish_reason_stays_as_received(reason: str) -> None:
             Usage(completion_tokens=7),
         ),
         (
+            {"prompt_tokens": 10**40, "completion_tokens": 2**53, "cost": 10**400},
+            Usage(completion_tokens=2**53),
+        ),
+        (
             {
                 "prompt_tokens": 5,
                 "completion_tokens_details": {"reasoning_tokens": 2},
