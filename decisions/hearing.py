@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from mulligan.decisions import allowance, asking, overseer, parts
 from mulligan.decisions.allowance import FailedAttempt
 from mulligan.decisions.capacity import window_of
@@ -259,9 +261,12 @@ def _called(
     turn = turn_number(invocation)
     made: list[CallMade] = []
     requested: list[NewEvent] = []
-    for number, (call, arguments) in enumerate(kind.calls, start=1):
+    for number, (given, arguments) in enumerate(kind.calls, start=1):
         own_id = call_id(invocation.id, turn, number)
-        made.append(CallMade(call_id=own_id, provider_id=call.id or own_id, name=call.name))
+        # One id for two calls would leave open whose result is whose.
+        unique = given.id and all(given.id != one.provider_id for one in made)
+        call = given if unique else replace(given, id=own_id)
+        made.append(CallMade(call_id=own_id, provider_id=call.id, name=call.name))
         requested += _request(state, invocation, own_id, call, arguments)
     text = Payload.of(answer.text) if answer.text else None
     before, _ = _taken(invocation, request_id, answer, tuple(made), text)
@@ -281,7 +286,7 @@ def _request(
             invocation=own_id,
             parent=invocation.id,
             agent=str(arguments["subagent"]),
-            provider_id=call.id or own_id,
+            provider_id=call.id,
             input=Payload.of(arguments.get("input")),
         )
         return [event(invocation, called)]
@@ -290,7 +295,7 @@ def _request(
         call_id=own_id,
         invocation=invocation.id,
         tool=call.name,
-        provider_id=call.id or own_id,
+        provider_id=call.id,
         arguments=Payload.of(arguments),
         effect=spec.effect if spec else "read",
         key=f"{state.run}:{own_id}",

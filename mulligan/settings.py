@@ -53,6 +53,10 @@ def _url_of(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+MOST_REQUESTS = 1_000_000
+Requests = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
+
+
 class RequestLimit(BaseModel):
     """
     How many requests a provider takes of one model, or of all its models together: at once, and in
@@ -61,8 +65,8 @@ class RequestLimit(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    concurrent: PositiveInt | None = None
-    per_minute: PositiveInt | None = None
+    concurrent: Requests | None = None
+    per_minute: Requests | None = None
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
@@ -73,7 +77,10 @@ class RequestLimit(BaseModel):
 
 def _from_json(value: Any) -> Any:
     """A variable's text as what it says; anything else as it is."""
-    return json.loads(value) if isinstance(value, str) else value
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except RecursionError:
+        raise ValueError("nested too deep") from None
 
 
 class Settings(BaseSettings):
@@ -119,7 +126,8 @@ class Settings(BaseSettings):
     )
     model_limits: Annotated[dict[str, RequestLimit], NoDecode, BeforeValidator(_from_json)] = Field(
         {},
-        description="a JSON object of limits by model or provider, such as "
+        description="a JSON object of limits, each a whole number from 1 to 1000000, by model or "
+        "provider, such as "
         '{"openai/some-model": {"concurrent": 10, "per_minute": 500}}',
     )
     data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")

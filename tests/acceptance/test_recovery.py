@@ -7,6 +7,7 @@ received are the `ModelRequested` events of the log.
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -281,6 +282,25 @@ def test_rec23_a_tool_that_completed_stays_completed_through_every_retry(
             assert ["found tea"] == results
     assert "completed" == ended.status
     assert ["tea"] == stage.looked
+
+
+def test_rec23_calls_that_share_an_id_are_told_apart(entry: Entry, stage: Stage) -> None:
+    """Each result stays with its call; where ids repeat, ours take the place of the provider's."""
+    stage.forget()
+    calls = [{"name": "look", "arguments": {"q": q}, "id": "same"} for q in ("tea", "milk")]
+    with playing({"tool_calls": calls}, GOOD) as model:
+        ended = entry(model, tools=[1])
+
+        hold(model, ended)
+        messages = model.requests[1].body["messages"]
+    made = {
+        one["id"]: one["function"]["arguments"] for m in messages for one in m.get("tool_calls", ())
+    }
+    told = {m["tool_call_id"]: m["content"] for m in messages if m["role"] == "tool"}
+    assert "completed" == ended.status
+    assert [("tea", "found tea"), ("milk", "found milk")] == [
+        (json.loads(arguments)["q"], told[name]) for name, arguments in made.items()
+    ]
 
 
 def test_rec16_a_loop_is_stopped_while_it_streams(entry: Entry, stage: Stage) -> None:

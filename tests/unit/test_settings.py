@@ -173,7 +173,18 @@ def test_rec_34_limits_of_models_are_read_from_json(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "text",
-    ["ten", "[]", '{"openai": {}}', '{"openai": {"concurrent": 0}}', '{"openai": {"at_once": 3}}'],
+    [
+        "ten",
+        "[]",
+        "[" * 100_000,
+        '{"openai": {}}',
+        '{"openai": {"concurrent": 0}}',
+        '{"openai": {"per_minute": -1}}',
+        '{"openai": {"per_minute": true}}',
+        '{"openai": {"per_minute": 0.5}}',
+        '{"openai": {"concurrent": 1000001}}',
+        '{"openai": {"at_once": 3}}',
+    ],
 )
 def test_rec_34_limits_that_say_nothing_are_refused(
     monkeypatch: pytest.MonkeyPatch, text: str
