@@ -17,6 +17,7 @@ from mulligan.decisions import scope
 from mulligan.decisions.conversation import turn_number, user_message
 from mulligan.decisions.decision import CallFunction, Context, FunctionOutcome, Step
 from mulligan.decisions.ending import event, fail
+from mulligan.decisions.waiting import DEADLINE_EXCEEDED, left_ms
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     AllowanceExhausted,
@@ -85,6 +86,9 @@ def returned(
     state: RunState, invocation: Invocation, outcome: FunctionOutcome, context: Context
 ) -> Step:
     """What follows from what `decompose` or `join` came to."""
+    left = left_ms(state, invocation, context.now_ms)
+    if outcome.output is None and left is not None and left <= 0:
+        return fail(invocation, (), DEADLINE_EXCEEDED)
     value = context.value_of(outcome.output) if outcome.output is not None else None
     if parts_of(invocation):
         return _joined(state, invocation, outcome, value)
@@ -116,7 +120,10 @@ def parts_of(invocation: Invocation) -> list[Call]:
 def _call(
     state: RunState, invocation: Invocation, plugin: PluginPlan, own: Values, context: Context
 ) -> Step:
-    """Call a function of the workflow with values of `own`, and with what it names of the run's."""
+    """
+    Call a function of the workflow with values of `own`, and with what it names of the run's; for
+    as long as the agent has time (REC-18).
+    """
     node = node_of_invocation(invocation.id)
     named = scope.values(state, node, plugin.arguments, context.value_of)
     values = {KEY: f"{state.run}:{invocation.id}:{plugin.call.path}", **named, **own}
@@ -127,6 +134,7 @@ def _call(
         attempts=1,
         backoff_ms=0,
         backoff_max_ms=0,
+        timeout_ms=left_ms(state, invocation, context.now_ms),
     )
     arguments = {name: values[name] for name in plugin.arguments if name in values}
     return Step(effect=CallFunction(invocation.id, plan, arguments))

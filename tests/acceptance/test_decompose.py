@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -95,6 +96,29 @@ def test_rec19_a_part_at_capacity_pauses_and_a_resume_asks_for_that_part_alone(
     asked = [one.headers["x-mulligan-invocation"] for one in summary.model.requests[before:]]
     assert asked == ["write.1.2"]
     assert (summary.folder / "splits.txt").read_text().count("\n") == 1
+
+
+HANGS = """
+import threading
+
+def chapters(prompt):
+    threading.Event().wait(30)
+"""
+
+
+def test_rec18_rec19_a_step_that_hangs_ends_with_the_time_of_its_agent(summary: Any) -> None:
+    steps = summary.folder / "summary_steps.py"
+    steps.write_text(STEPS.replace("def chapters", "def no_chapters") + HANGS)
+    summary.edit("    decompose", "    timeout: 3s\n    decompose")
+    summary.model.play({"turns": [CUT]})
+
+    began_s = time.monotonic()
+    ended = summary.mulligan("run", "research.yaml", *INPUT)
+
+    assert ended.returncode == 1, ended.stderr
+    assert "deadline_exceeded" in ended.stderr
+    assert time.monotonic() - began_s < 25
+    assert problems(list(summary.client.events("run"))) == []
 
 
 @pytest.mark.parametrize(

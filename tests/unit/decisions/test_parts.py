@@ -209,6 +209,7 @@ def test_a_part_that_is_too_much_as_well_is_not_divided_again() -> None:
         (["a", WHOLE], "its part 2 is the whole again"),
         (["x"] * 201, "201 parts; 200 at most"),
         (LookupError("no chapters"), "no chapters"),
+        (TimeoutError("of its own"), "of its own"),
     ],
 )
 def test_a_step_that_does_not_help_leaves_the_original_cause(parts: Any, told: str) -> None:
