@@ -282,8 +282,9 @@ def _number(value: Any) -> float | None:
 
 def _count(counts: Any, key: str) -> int | None:
     value = counts.get(key) if isinstance(counts, dict) else None
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_count and 0 <= value <= MOST else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= MOST else None
 
 
 def _is_first(choice: Any) -> bool:
