@@ -5,16 +5,18 @@ nobody who held them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mulligan import invoke
+from mulligan import ainvoke, invoke
 from mulligan.client import Client
 from mulligan.events import facts
 from mulligan.events.redis_slots import RedisSlots
@@ -196,6 +198,35 @@ def test_rec_34_rec_29_calls_outside_runs_wait_in_the_same_lane(bench: Bench) ->
     assert [event.type for event in done.events].count("SlotAwaited") == 1
     assert done.recovery.used == 0
     assert bench.idle()
+
+
+def test_rec_27_a_call_that_is_cancelled_while_it_waits_leaves_the_lane(bench: Bench) -> None:
+    """Else those behind it would wait for one that is gone."""
+    limits = {"scripted/any": RequestLimit(concurrent=1)}
+    settings = Settings(redis_url=bench.server.url, model_limits=limits)
+    lane = Lane(name=bench.name(), concurrent=1)
+    bench.slots.take(lane, "other", "other", hold_ms=60_000)
+
+    async def cancelled() -> None:
+        call = asyncio.create_task(
+            ainvoke(
+                "Say.",
+                model="scripted/any",
+                output=SHAPE,
+                api_base=bench.model.url,
+                settings=settings,
+            )
+        )
+        waits = partial(until, lambda: bench.slots.loads()[lane.name].waiting == 1)
+        await asyncio.to_thread(waits)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancelled())
+
+    assert bench.slots.loads()[lane.name].waiting == 0
+    assert bench.model.requests == []
 
 
 def test_wrong_limits_are_refused_before_anything_is_done(command: Callable[..., Any]) -> None:

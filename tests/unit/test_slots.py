@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
+from mulligan.actors.slots import UNKNOWN_AGAIN_MS, RequestSlot, SlotKeeper
 from mulligan.decisions import people
+from mulligan.decisions.decision import NoSlot
+from mulligan.errors import StoreUnavailable
 from mulligan.events.facts import AllowanceReserved, Cause, ModelRequested, SlotAwaited
+from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.slots import Lane, Load
 from mulligan.events.tasks import run_task
 from mulligan.projections.trace import fold as fold_trace
-from mulligan.providers.port import Answer, Failure, ToolCall
+from mulligan.providers.lanes import Lanes
+from mulligan.providers.port import Answer, Failure, ModelRequest, ToolCall
 from mulligan.schemas.builder import Workflow
 from mulligan.schemas.compile import compile_plan
 from mulligan.schemas.plan import AgentPlan, NodePlan, Plan
@@ -189,3 +194,25 @@ def test_rec_34_retry_after_makes_all_wait_instead_of_the_one() -> None:
 
 def of(world: InMemory, kind: type) -> list[Any]:
     return [event.data for event in world.events() if isinstance(event.data, kind)]
+
+
+class Away(MemorySlots):
+    """Slots whose server does not answer."""
+
+    def take(self, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("no connection")
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_rec_34_a_task_waits_for_slots_that_are_away_and_a_call_says_so(patient: bool) -> None:
+    """A run outlives its server's absence; who called outside any run is told."""
+    keeper = SlotKeeper(Away(lambda: 0), Lanes(ONE), lambda called: True, hold_ms=1_000)
+    slot = RequestSlot(keeper, "waiter", "token", patient=patient)
+    request = ModelRequest(request_id="a#1", model="scripted/any", messages=())
+    prepared = ScriptedProvider([]).prepare(request)
+
+    if patient:
+        assert slot.take(prepared, None) == NoSlot("scripted", UNKNOWN_AGAIN_MS)
+    else:
+        with pytest.raises(StoreUnavailable):
+            slot.take(prepared, None)
