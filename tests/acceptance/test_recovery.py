@@ -7,11 +7,13 @@ received are the `ModelRequested` events of the log.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +340,20 @@ def test_rec17_a_retry_after_beyond_the_deadline_is_not_waited_for(
 
         hold(model, ended)
     assert ("failed", "deadline_exceeded") == (ended.status, ended.code)
+
+
+def test_rec17_the_provider_is_left_alone_as_long_as_was_announced(
+    entry: Entry, stage: Stage
+) -> None:
+    with playing(UNAVAILABLE, UNAVAILABLE, GOOD) as model:
+        ended = entry(model)
+
+        hold(model, ended)
+        sent = [datetime.fromisoformat(one.time) for one in model.requests]
+    announced = [fact.delay_ms for fact in ended.of(facts.AllowanceReserved)]
+    assert all(10 <= delay_ms <= 40 for delay_ms in announced), announced
+    waited = [1_000 * (b - a).total_seconds() for a, b in itertools.pairwise(sent)]
+    assert all(real >= told - 2 for real, told in zip(waited, announced, strict=True))
 
 
 def test_rec20_rec21_the_default_cap_is_sent_and_told_apart_from_what_was_asked(
