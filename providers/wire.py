@@ -21,6 +21,10 @@ from mulligan.providers.repetition import DEFAULT_REPETITION, LoopWatch, Repetit
 from mulligan.providers.sse import EventReader
 
 
+_NATURAL = ("stop", "tool_calls")
+"""Finish reasons that say nothing against a response."""
+
+
 class WireError(msgspec.Struct, frozen=True, kw_only=True):
     """
     An error object, as far as it helps to classify it: the numbers and identifiers in it, and
@@ -176,8 +180,9 @@ class WireReader:
             self._choice(firsts[0], part)
 
     def _choice(self, choice: dict[str, Any], part: str) -> None:
-        if isinstance(choice.get("finish_reason"), str):
-            self._finish_reason = choice["finish_reason"]
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and self._finish_reason in (None, *_NATURAL):
+            self._finish_reason = reason  # a `stop` takes back no `length`
         if choice.get("error"):
             self._error = error_of(choice["error"])
         message = choice.get(part)

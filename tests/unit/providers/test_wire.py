@@ -247,3 +247,18 @@ def test_neither_text_nor_arguments_are_printed() -> None:
     result = heard(chunk({"content": "CANARY-text"}), call(0, "CANARY-args", id="a"))
 
     assert "CANARY" not in repr(result) + repr(result.calls)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "heard_reason"),
+    [
+        (("stop", "length"), "length"),
+        (("length", "stop"), "length"),
+        (("content_filter", "stop"), "content_filter"),
+        (("stop", "tool_calls"), "tool_calls"),
+    ],
+)
+def test_out2_a_later_stop_takes_back_no_reason_that_says_otherwise(
+    reasons: tuple[str, str], heard_reason: str
+) -> None:
+    assert heard(*(chunk(finish_reason=one) for one in reasons)).finish_reason == heard_reason
