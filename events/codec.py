@@ -70,12 +70,14 @@ def decode(run: str, version: int, time_ms: int, raw: bytes) -> Envelope:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EventUnreadable(
             f"run {run!r}, event {version}: not an event of a known shape; "
-            "was something other than mulligan writing to this stream?"
+            "was something other than mulligan writing to this stream?",
+            version=version,
         ) from error
     except LookupError as error:
         raise EventUnreadable(
             f"run {run!r}, event {version}: {error.args[0]}; "
-            "it was written by a newer mulligan: upgrade this process"
+            "it was written by a newer mulligan: upgrade this process",
+            version=version,
         ) from None
     return Envelope(
         id=stored.id,

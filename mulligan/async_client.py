@@ -103,14 +103,10 @@ class AsyncClient:
         self, run: str, after: int = 0, *, follow: bool = False
     ) -> AsyncIterator[Envelope]:
         """See `Client.events`."""
-        page = partial(self._client.page, run, follow=follow)
-        while True:
-            events, more = await self._in(self._waiting, partial(page, after))
-            for event in events:
+        reading = self._client.reading(run, after, follow=follow)
+        while reading.more:
+            for event in await self._in(self._waiting, reading.page):
                 yield event
-                after = event.version
-            if not more:
-                return
 
     async def wait(self, run: str, *, timeout_s: float | None = None) -> RunState:
         """See `Client.wait`."""

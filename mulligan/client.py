@@ -31,7 +31,7 @@ from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import AgentPlan, Plan
 from mulligan.settings import Settings, load_settings
-from mulligan.watch import WAIT_MS, Watch
+from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
     from mulligan.actors.hints import Hints
@@ -170,30 +170,15 @@ class Client:
 
         Raises:
             RunUnknown: there is no such run.
+            RunSetBack: while it was followed, the server lost events that were read.
         """
-        more = True
-        while more:
-            events, more = self.page(run, after, follow=follow)
-            yield from events
-            after = events[-1].version if events else after
+        reading = self.reading(run, after, follow=follow)
+        while reading.more:
+            yield from reading.page()
 
-    def page(
-        self, run: str, after: int = 0, *, follow: bool = False, wait_ms: int = WAIT_MS
-    ) -> tuple[list[Envelope], bool]:
-        """
-        A run's events above version `after` as of now, or with `follow` within `wait_ms`, and
-        whether more may come that were asked for.
-
-        Raises:
-            RunUnknown: there is no such run.
-        """
-        if self.store.row(run) is None:
-            raise RunUnknown(run)
-        read = self.store.follow(run, after, wait_ms) if follow else self.store.read(run, after)
-        after = read[-1].version if read else after
-        row = self.store.row(run)
-        ended = row is not None and row.phase in ("closed", "archived") and row.version <= after
-        return read, follow and not ended
+    def reading(self, run: str, after: int = 0, *, follow: bool = False) -> Reading:
+        """The same, a page at a time, for who has more than that to wait for."""
+        return Reading(self.store, run, after, follow=follow)
 
     def wait(
         self,

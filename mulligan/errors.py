@@ -22,6 +22,7 @@ Every error that mulligan raises.
     ├── RunFailed                    a result was asked for, and the run has none
     ├── InvocationFailed             a single agent's call ended without an output
     ├── WaitTimedOut                 what was waited for has not happened yet
+    ├── RunSetBack                   events of a run that were read are not in its log any more
     ├── FeedTrimmed                  what a reader of the feed has not read yet is gone from it
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
@@ -51,6 +52,7 @@ __all__ = [
     "RunClosed",
     "RunExists",
     "RunFailed",
+    "RunSetBack",
     "RunUnknown",
     "StoreFull",
     "StoreUnavailable",
@@ -236,10 +238,34 @@ class RunClosed(AppendRefused):
     """The run has ended, is archived, or is being cancelled and takes no more work."""
 
 
-class EventUnreadable(MulliganError):
-    """A stored event that this code can't read: broken bytes, an unknown type, a newer version."""
+class RunSetBack(MulliganError):
+    """
+    The events of a run up to `version` were read, and its log does not hold the last of them: its
+    server was set back (a failover, a restored file), and what was read did not happen.
+    """
 
     exit_code = 5
+
+    def __init__(self, run: str, version: int) -> None:
+        self.run = run
+        self.version = version
+        super().__init__(
+            f"run {run!r}: its log does not hold event {version} as it was read: the server was "
+            "set back; forget what was read of the run, and read it from its beginning"
+        )
+
+
+class EventUnreadable(MulliganError):
+    """
+    A stored event that this code can't read: broken bytes, an unknown type, a newer version. Of
+    the run's event `version`, if it is about one; those before it can be read.
+    """
+
+    exit_code = 5
+
+    def __init__(self, message: str, *, version: int | None = None) -> None:
+        self.version = version
+        super().__init__(message)
 
 
 class VerificationFailed(MulliganError):

@@ -1,10 +1,10 @@
 """
-A run's state, followed from outside.
+A run, followed from outside: its state, or its events.
 """
 
 from __future__ import annotations
 
-from mulligan.errors import RunUnknown
+from mulligan.errors import RunSetBack, RunUnknown
 from mulligan.events.envelope import Envelope
 from mulligan.events.store import EventStore
 from mulligan.projections.run import evolve
@@ -12,6 +12,55 @@ from mulligan.projections.state import RunState
 
 WAIT_MS = 1_000
 """How long one read waits for the next event; then it is asked again."""
+
+
+class Reading:
+    """
+    A run's events above version `after`, a page at a time; with `follow`, also those to come until
+    it has ended. `more` says whether there may be another page.
+    """
+
+    def __init__(
+        self, store: EventStore, run: str, after: int = 0, *, follow: bool = False
+    ) -> None:
+        self.more = True
+        self._store = store
+        self._run = run
+        self._after = after
+        self._follow = follow
+        self._last: str | None = None
+
+    def page(self, wait_ms: int = WAIT_MS) -> list[Envelope]:
+        """
+        What there is, or, followed, what has come within `wait_ms`.
+
+        Raises:
+            RunUnknown: there is no such run, or it is gone.
+            RunSetBack: the log does not hold what was read before, or no event at `after`.
+        """
+        require(self._store, self._run)
+        if not self._follow:
+            self.more = False
+            return self._store.read(self._run, self._after)
+        if self._after and self._last is None:
+            self._last = _id_at(self._store, self._run, self._after)
+        events = self._store.follow(self._run, self._after, wait_ms)
+        # Asked after the read: see `Watch.look`.
+        if self._after and (self._last is None or not self._confirmed()):
+            raise RunSetBack(self._run, self._after)
+        if events:
+            self._after, self._last = events[-1].version, events[-1].id
+        self.more = not self._ended()
+        return events
+
+    def _confirmed(self) -> bool:
+        return _id_at(self._store, self._run, self._after) == self._last
+
+    def _ended(self) -> bool:
+        row = self._store.row(self._run)
+        return (
+            row is not None and row.phase in ("closed", "archived") and row.version <= self._after
+        )
 
 
 class Watch:
@@ -26,7 +75,7 @@ class Watch:
     def __init__(self, store: EventStore, run: str) -> None:
         self.state = RunState(run=run)
         self._store = store
-        self._require()
+        require(store, run)
 
     @property
     def over(self) -> bool:
@@ -54,11 +103,19 @@ class Watch:
         """Whether the log still holds the last event that was seen."""
         if not self.state.version:
             return True
-        last = self._store.read(self.state.run, self.state.version - 1, limit=1)
-        if not last:
-            self._require()
-        return bool(last) and last[0].id == self.state.last_event
+        last = _id_at(self._store, self.state.run, self.state.version)
+        if last is None:
+            require(self._store, self.state.run)
+        return last == self.state.last_event
 
-    def _require(self) -> None:
-        if self._store.row(self.state.run) is None:
-            raise RunUnknown(self.state.run)
+
+def require(store: EventStore, run: str) -> None:
+    """Raises RunUnknown: there is no such run."""
+    if store.row(run) is None:
+        raise RunUnknown(run)
+
+
+def _id_at(store: EventStore, run: str, version: int) -> str | None:
+    """The id of a run's event; None: its log does not go that far."""
+    found = store.read(run, version - 1, limit=1)
+    return found[0].id if found else None

@@ -2,7 +2,9 @@
 The projector: follows the feed and keeps one row a run and projection, with its checkpoint.
 
 Rows and checkpoint are written together, and only if the checkpoint is what was read: several
-projectors do no harm, and one that is behind or killed is caught up by whoever comes next.
+projectors do no harm, and one that is behind or killed is caught up by whoever comes next. A run
+with an event that this code can't read keeps the row of what is before it, marked as such; others
+are not held up.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mulligan.errors import FeedTrimmed
+from mulligan.errors import EventUnreadable, FeedTrimmed
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
 from mulligan.events.store import EventStore
@@ -66,7 +68,7 @@ class Projector:
 
     Args:
         told: hears, in a sentence, what a person should know: that it fell behind a trim of the
-            feed, and rebuilds.
+            feed, and rebuilds; that a run can't be read any further.
         clock: monotonic seconds, for one that goes on for long.
     """
 
@@ -81,6 +83,7 @@ class Projector:
         self._rounds = 0
         self._clock = clock
         self._left_until_s: dict[tuple[str, int], float] = {}
+        self._unreadable: set[str] = set()
 
     def catch_up(self, wait_ms: int = 0) -> int:
         """
@@ -180,16 +183,49 @@ class Projector:
                 yield run
 
     def _row(self, rows: Rows, run: str, stored: bytes | None) -> bytes:
-        row = rows.decode(stored) if stored is not None else rows.empty(run)
-        # The last event that the row holds is read again: another one there means that the server
-        # was set back, and the row starts anew.
-        events = self._store.read(run, after=max(row.version - 1, 0))
-        if row.version and (not events or events[0].id != row.last_event):
-            row, events = rows.empty(run), self._store.read(run)
-        for event in events:
-            if event.version > row.version:
-                rows.evolve(row, event)
+        row = _folded(self._store, rows, run, stored)
+        if row.unreadable is None:
+            self._unreadable.discard(run)
+        elif run not in self._unreadable:
+            self._unreadable.add(run)
+            self._told(f"skipped: {row.unreadable}")
         return msgspec.json.encode(row)
+
+
+def _folded(store: EventStore, rows: Rows, run: str, stored: bytes | None) -> Any:
+    """A run's row, taken on from the stored one as far as this code can read."""
+    row = _decoded(rows, run, stored)
+    # The last event that the row holds is read again: another one there means that the server was
+    # set back, and the row starts anew.
+    events, unreadable = _readable(store, run, max(row.version - 1, 0))
+    set_back = events[0].id != row.last_event if events else unreadable is None
+    if row.version and set_back:
+        row = rows.empty(run)
+        events, unreadable = _readable(store, run, 0)
+    for event in events:
+        if event.version > row.version:
+            rows.evolve(row, event)
+    row.unreadable = unreadable
+    return row
+
+
+def _decoded(rows: Rows, run: str, stored: bytes | None) -> Any:
+    """A stored row; one that is none of this code's counts as missing."""
+    if stored is None:
+        return rows.empty(run)
+    try:
+        return rows.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return rows.empty(run)
+
+
+def _readable(store: EventStore, run: str, after: int) -> tuple[list[Envelope], str | None]:
+    """A run's events above version `after`, up to one that can't be read, and what that is."""
+    try:
+        return store.read(run, after), None
+    except EventUnreadable as error:
+        count = (error.version or 0) - after - 1
+        return store.read(run, after, limit=count) if count > 0 else [], str(error)
 
 
 def _batches(runs: Iterator[str]) -> Iterator[list[str]]:
@@ -211,9 +247,18 @@ def lag(store: EventStore, rows: Rows) -> int:
 
 
 def read_rows(store: EventStore, rows: Rows) -> list[Any]:
-    """Every row of a stored projection, all partitions together, in no order."""
+    """
+    Every row of a stored projection, all partitions together, in no order. What another code could
+    not read is looked at again: it may have been too old.
+    """
     return [
-        rows.decode(row)
+        _shown(store, rows, run, stored)
         for partition in range(store.partitions())
-        for row in store.rows(rows.name, partition).values()
+        for run, stored in store.rows(rows.name, partition).items()
     ]
+
+
+def _shown(store: EventStore, rows: Rows, run: str, stored: bytes) -> Any:
+    row = _decoded(rows, run, stored)
+    as_stored = row.version and row.unreadable is None
+    return row if as_stored else _folded(store, rows, run, stored)

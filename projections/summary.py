@@ -30,6 +30,8 @@ class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     ended_ms: int | None = None
     updated_ms: int = 0
     nodes: dict[str, int] = {}
+    unreadable: str | None = None
+    """which event after `version` this code can't read, and why"""
 
 
 _STATUS: dict[type[facts.Fact], str] = {

@@ -47,6 +47,8 @@ class RunUsage(msgspec.Struct, kw_only=True):
     models: dict[str, ModelUsage] = {}
     overseer: dict[str, ModelUsage] = {}
     open: dict[str, str] = {}
+    unreadable: str | None = None
+    """which event after `version` this code can't read, and why"""
 
 
 def fold(run: str, events: Iterable[Envelope]) -> RunUsage:

@@ -59,6 +59,7 @@ def _row_problems(
     folded = stored.empty(run)
     for event in events[: row.version]:
         stored.evolve(folded, event)
+    folded.unreadable = row.unreadable  # of the code that kept the row, not of the log
     if _bytes(folded) != raw:
         return [f"the stored row of {stored.name} is not what its version's events fold to"]
     return []

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from mulligan import single_call
 from mulligan.client import Client
@@ -34,6 +35,10 @@ from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import WorkerProcess, process_state
+
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
+"""How long an example takes says something about the machine's other work; it fails no test."""
 
 
 @pytest.fixture(scope="session")

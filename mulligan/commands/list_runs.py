@@ -121,7 +121,7 @@ def show(found: RunList, as_json: bool) -> None:
         (
             row.run,
             row.workflow,
-            row.status + (f" ({row.reason})" if row.reason else ""),
+            _standing(row),
             clock(row.requested_ms),
             clock(row.ended_ms),
         )
@@ -129,8 +129,22 @@ def show(found: RunList, as_json: bool) -> None:
     ]
     table(("run", "workflow", "status", "requested (UTC)", "ended (UTC)"), cells)
     _say_waiting(found)
+    _say_unreadable(found)
     if found.left_off:
         click.echo(f"… and {found.left_off} older; `--limit` shows more", err=True)
+
+
+def _standing(row: RunSummary) -> str:
+    if row.unreadable is not None:
+        return f"{row.status} (unreadable)"
+    return row.status + (f" ({row.reason})" if row.reason else "")
+
+
+def _say_unreadable(found: RunList) -> None:
+    """Of which runs this is not the end, and why."""
+    for row in found.runs:
+        if row.unreadable is not None:
+            click.echo(f"unreadable: {legible(row.unreadable)}", err=True)
 
 
 def _say_waiting(found: RunList) -> None:

@@ -25,14 +25,13 @@ def lines(client: Client, run: str, after: int = 0) -> Iterator[Envelope | Delta
         RunUnknown: there is no such run.
     """
     order = LiveLines()
-    more = True
+    reading = client.reading(run, after, follow=True)
     with closing(client.deltas.subscribe(run)) as subscription:
-        while more:
+        while reading.more:
             # In this order: what a request said was published before the log says that it is over.
-            events, more = client.page(run, after, follow=True, wait_ms=0)
-            heard = subscription.heard(0 if events or not more else TURN_MS)
+            events = reading.page(wait_ms=0)
+            heard = subscription.heard(0 if events or not reading.more else TURN_MS)
             yield from order.merge(events, heard)
-            after = events[-1].version if events else after
 
 
 def watched(watch: Watch, subscription: Subscription) -> Iterator[Envelope | Delta | Void]:

@@ -26,7 +26,7 @@ from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunView
-from mulligan.commands.tail import Gap
+from mulligan.commands.tail import Gap, Unreadable
 from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
@@ -59,6 +59,7 @@ PUBLISHED: dict[str, type] = {
     "scripted-model": Serving,
     "status": RunView,
     "trace": Trace,
+    "unreadable": Unreadable,
     "usage": RunUsage,
     "usage-totals": UsageTotals,
     "verify": Verified,

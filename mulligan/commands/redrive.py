@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Literal
 
 import click
@@ -10,7 +9,7 @@ import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
-from mulligan.errors import InvalidInput
+from mulligan.errors import EventUnreadable, InvalidInput
 from mulligan.projections.projector import SUMMARIES, Projector, read_rows
 
 
@@ -48,7 +47,11 @@ def _paused(client: Client) -> list[str]:
 
 
 def _redriven(client: Client, run: str) -> bool:
-    with suppress(InvalidInput):
+    try:
         client.redrive(run)
-        return True
-    return False
+    except InvalidInput:
+        return False
+    except EventUnreadable as error:  # for a newer version to redrive; others are not held up
+        click.echo(f"skipped: {error}", err=True)
+        return False
+    return True

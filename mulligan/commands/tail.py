@@ -10,11 +10,11 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.live import lines
 from mulligan.commands.printing import show_json
-from mulligan.errors import FeedTrimmed, InvalidInput
+from mulligan.errors import EventUnreadable, FeedTrimmed, InvalidInput
 from mulligan.events.codec import line
 from mulligan.events.deltas import Delta
 from mulligan.events.envelope import Envelope
-from mulligan.events.store import EventStore
+from mulligan.events.store import EventStore, FeedEntry
 from mulligan.projections.live import Void
 
 WAIT_MS = 1_000
@@ -39,7 +39,19 @@ class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True
     through: str
 
 
-Line = Envelope | Gap | Delta | Void
+class Unreadable(msgspec.Struct, tag="unreadable", tag_field="type", kw_only=True, frozen=True):
+    """
+    Events of a run, after version `after` and through `through`, of which this version can't read
+    one; `problem` says which, and what to do.
+    """
+
+    run: str
+    after: int
+    through: int
+    problem: str
+
+
+Line = Envelope | Gap | Unreadable | Delta | Void
 
 
 @click.command()
@@ -53,7 +65,8 @@ Line = Envelope | Gap | Delta | Void
 def tail(run: str | None, start: str | None, follow: bool, deltas: bool, as_json: bool) -> None:
     """
     Print events as JSON lines: those of one run, or of all in the order they were appended. What
-    was trimmed off the feed is a line of type `gap`.
+    was trimmed off the feed is a line of type `gap`, what this version can't read one of type
+    `unreadable`.
 
     With --deltas, lines of type `delta` hold what a model says while it says it, candidates that
     nobody has judged among it, and lines of type `void` take back what was cut off or rejected.
@@ -83,10 +96,12 @@ def _version(client: Client, run: str, start: str | None) -> int:
     raise InvalidInput(f"run {run!r} has no event {start!r}; --from takes an event's id or version")
 
 
-def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Envelope | Gap]:
+def _of_all(
+    store: EventStore, start: str | None, follow: bool
+) -> Iterator[Envelope | Gap | Unreadable]:
     """
     Every run's events, as the feed refers to them; `start` is an event's id. What was trimmed off
-    the feed is a `Gap`.
+    the feed is a `Gap`, what can't be read an `Unreadable`.
     """
     seen = start is None
     places = dict.fromkeys(range(store.partitions()), "0")
@@ -102,11 +117,21 @@ def _of_all(store: EventStore, start: str | None, follow: bool) -> Iterator[Enve
                 continue
             for entry in entries:
                 moved, places[partition] = True, entry.id
-                for event in store.read(entry.run, entry.version - entry.count, limit=entry.count):
+                for event in _of(store, entry):
                     if seen:
                         yield event
-                    seen = seen or event.id == start
+                    seen = seen or (isinstance(event, Envelope) and event.id == start)
         if not moved and not follow:
             break
     if not seen:
         raise InvalidInput(f"there is no event {start!r}; --from takes an event's id")
+
+
+def _of(store: EventStore, entry: FeedEntry) -> list[Envelope] | list[Unreadable]:
+    """The events that an entry of the feed refers to."""
+    after = entry.version - entry.count
+    try:
+        return store.read(entry.run, after, limit=entry.count)
+    except EventUnreadable as error:
+        problem = str(error)
+    return [Unreadable(run=entry.run, after=after, through=entry.version, problem=problem)]

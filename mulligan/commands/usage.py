@@ -15,12 +15,16 @@ from mulligan.projections.usage import ModelUsage, RunUsage, fold, total
 
 
 class UsageTotals(msgspec.Struct, kw_only=True):
-    """What the requests of all runs used, by model; the overseer's apart."""
+    """
+    What the requests of all runs used, by model; the overseer's apart. Of the runs in `unreadable`
+    only what is before an event that this version can't read.
+    """
 
     kind: Literal["usage-totals"] = "usage-totals"
     runs: int
     models: dict[str, ModelUsage]
     overseer: dict[str, ModelUsage]
+    unreadable: list[str] = []
 
 
 @click.command()
@@ -39,6 +43,7 @@ def usage(run: str | None, as_json: bool) -> None:
                 runs=len(rows),
                 models=total(row.models for row in rows),
                 overseer=total(row.overseer for row in rows),
+                unreadable=sorted(row.run for row in rows if row.unreadable is not None),
             )
             _show(totals, as_json)
         else:
@@ -50,6 +55,9 @@ def _show(shown: UsageTotals | RunUsage, as_json: bool) -> None:
         show_json(shown)
         return
     rows = [*_rows(shown.models), *_rows(shown.overseer, " (overseer)")]
+    if isinstance(shown, UsageTotals) and shown.unreadable:
+        runs = ", ".join(shown.unreadable)
+        click.echo(f"not read to their end, for events of a newer version: {runs}", err=True)
     table(("model", "requests", "usage unknown", "prompt", "completion", "cost $"), rows)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
-from mulligan.errors import VerificationFailed
+from mulligan.errors import EventUnreadable, VerificationFailed
 from mulligan.projections.verify import problems_of
 
 
@@ -29,10 +29,13 @@ def verify(run: str | None, as_json: bool) -> None:
     found = Verified(runs=0, events=0, problems={})
     with Client() as client:
         for name in [run] if run is not None else [name for name, _ in client.store.runs()]:
-            events = list(client.events(name))
             found.runs += 1
-            found.events += len(events)
-            problems = problems_of(client.store, name, events)
+            try:
+                events = list(client.events(name))
+                found.events += len(events)
+                problems = problems_of(client.store, name, events)
+            except EventUnreadable as error:  # the others are none the worse
+                problems = [str(error)]
             if problems:
                 found.problems[name] = problems
     _show(found, as_json)

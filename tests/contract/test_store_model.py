@@ -224,7 +224,6 @@ def test_the_scripts_answer_as_their_model_does(server: ValkeyServer) -> None:
             settings=settings(
                 max_examples=60,
                 stateful_step_count=40,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
                 derandomize=False,
             ),

@@ -100,7 +100,7 @@ def _bytes(state: RunState) -> bytes:
     return msgspec.json.encode(state)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     items=st.integers(0, 5),
     failing=st.sets(st.integers(0, 4), max_size=1),

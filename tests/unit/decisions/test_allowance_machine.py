@@ -185,5 +185,5 @@ class Allowance(RuleBasedStateMachine):
                 assert event.attempt in announced
 
 
-Allowance.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Allowance.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestAllowance = Allowance.TestCase

@@ -163,7 +163,7 @@ NODES = (
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), chance=st.sampled_from([0.0, 0.5, 1.0]))
 def test_the_first_word_counts_and_approved_calls_run_once(seed: int, chance: float) -> None:
     office = Office(seed, chance)

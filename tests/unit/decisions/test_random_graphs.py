@@ -72,7 +72,7 @@ def _condition_of_a_list(nodes: list[NodePlan]) -> bool:
     return any(node.when and node.when.partition(".")[0] in lists for node in nodes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(nodes=graphs(), seeds=st.tuples(st.integers(0, 999), st.integers(0, 999)))
 def test_every_node_runs_once_when_its_needs_are_met_in_any_order(
     nodes: list[NodePlan], seeds: tuple[int, int]
@@ -102,7 +102,7 @@ def test_every_node_runs_once_when_its_needs_are_met_in_any_order(
         assert node_state.output == other.state().nodes[name].output
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=graphs(), seed=st.integers(0, 999))
 def test_folding_at_once_or_in_two_pieces_gives_the_same_state(
     nodes: list[NodePlan], seed: int

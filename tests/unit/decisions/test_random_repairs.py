@@ -60,7 +60,7 @@ class Asked:
         return from_[(3 * node + (request.attempt or 1)) % len(from_)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     workers=st.lists(st.sampled_from(sorted(WORKER)), min_size=1, max_size=7),
     overseers=st.lists(st.sampled_from(sorted(OVERSEER)), min_size=1, max_size=5),

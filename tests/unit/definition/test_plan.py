@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mulligan.errors import WorkflowInvalid
@@ -202,7 +202,6 @@ agents = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(graphs, st.lists(agents, min_size=8, max_size=8))
 def test_a_plan_comes_back_from_its_bytes_exactly(
     graph: dict[str, list[str]], parts: list[dict[str, Any]]

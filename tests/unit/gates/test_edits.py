@@ -92,7 +92,7 @@ def test_what_the_gates_offer_can_all_be_put_in_and_passes() -> None:
     assert draft.count("\r\n") == draft.count("\n") == text.count("\n")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(["# A", "## B", "## B", "### C", "x", "", "\r", "```", "> # Q"])),
     st.sampled_from(["\n", "\r\n", "\r"]),

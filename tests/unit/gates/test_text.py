@@ -33,7 +33,7 @@ PARTS = st.sampled_from(
 TEXT = st.lists(PARTS | st.text(max_size=5), max_size=40).map("".join)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXT)
 def test_no_text_crashes_a_gate_and_every_hit_has_its_place(text: str) -> None:
     lines = Document(text, {}).lines.lines
@@ -45,7 +45,7 @@ def test_no_text_crashes_a_gate_and_every_hit_has_its_place(text: str) -> None:
             assert hit.before in "\n".join(lines[hit.line - 1 :])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXT)
 def test_each_character_of_prose_is_found_in_the_source(text: str) -> None:
     document = Document(text, {})
@@ -72,7 +72,7 @@ SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SENTENCES, st.integers(10, 120), st.sampled_from(["", "- ", "> ", "1. "]))
 def test_scores_stay_when_lines_are_wrapped_anew(text: str, width: int, marker: str) -> None:
     """Hyphens are no place to break a line: a wrapped word would be another word."""
@@ -98,7 +98,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("gate", FAULTS)
 @given(count=st.integers(0, 60))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_a_score_falls_with_each_fault(gate: str, count: int) -> None:
     plain = "The river carries mud to the sea, and leaves it there."
 

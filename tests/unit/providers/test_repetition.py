@@ -40,7 +40,7 @@ def bytes_until_found(prefix: str, unit: str, sizes: list[int]) -> int:
     raise AssertionError("not found")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     unit=st.text(min_size=1, max_size=512).filter(lambda text: text.isprintable()),
     before=st.integers(0, 6_000),
@@ -61,7 +61,7 @@ def test_rec16_every_period_up_to_512_characters_is_found(period: int, letters: 
     assert bytes_until_found(prose(777), unit, [1]) <= FOUND_WITHIN
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(sizes=st.lists(st.integers(1, 4_000), min_size=1, max_size=8), loops=st.booleans())
 def test_rec16_chunks_make_no_difference(sizes: list[int], loops: bool) -> None:
     text = prose(3_000) + ("so on, " * 1_900 if loops else prose(13_300, seed=2)) + prose(900)
