@@ -146,6 +146,7 @@ def tool_outcome(
     error = _error(result, duration_ms, timeout_ms)
     return ToolOutcome(
         call_id=effect.call_id,
+        execution=effect.execution,
         result=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
         unknown=result is None and effect.spec.effect == "write",

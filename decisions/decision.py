@@ -52,9 +52,13 @@ class ModelOutcome(msgspec.Struct, frozen=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a tool: a result, or a typed error; `unknown`: it may have taken effect."""
+    """
+    What came of a tool's `execution`: a result, or a typed error; `unknown`: it may have taken
+    effect.
+    """
 
     call_id: str
+    execution: int = 1
     result: Payload | None = None
     error: Cause | None = None
     unknown: bool = False
@@ -104,12 +108,13 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class RunTool(msgspec.Struct, frozen=True):
-    """Run this tool, once, handing it the key."""
+    """Run this tool, once, handing it the key; `execution` counts the call's starts."""
 
     call_id: str
     spec: ToolSpec
     arguments: Any
     key: str
+    execution: int = 1
 
 
 class ObserveTool(msgspec.Struct, frozen=True):

@@ -69,10 +69,11 @@ def still_counts(state: RunState, outcome: ToolOutcome) -> bool:
     """
     Whether what a call came to in the hands of a worker that has lost its lease says what became
     of the call. A success does. A failure does only where nobody knows better: whoever has taken
-    the call up again may yet succeed.
+    the call up again may yet succeed, or may have taken effect and be lost as well.
     """
     call = state.invocations[invocation_of_call(outcome.call_id)].calls[outcome.call_id]
-    return outcome.result is not None or call.status == "unknown"
+    newest = outcome.execution == call.executions
+    return outcome.result is not None or (newest and call.status == "unknown")
 
 
 def receipt(outcome: ToolOutcome) -> Fact:
@@ -86,6 +87,7 @@ def receipt(outcome: ToolOutcome) -> Fact:
             code=outcome.error.kind,
             message=outcome.error.message,
             duration_ms=outcome.duration_ms,
+            execution=outcome.execution,
         )
     assert outcome.result is not None
     return ToolSucceeded(
@@ -96,8 +98,9 @@ def receipt(outcome: ToolOutcome) -> Fact:
 def _start(state: RunState, invocation: Invocation, call: Call, context: Context) -> Step:
     spec = state.tool_of(invocation, call.name)
     assert spec is not None
-    started = ToolStarted(call_id=call.id, execution=call.executions + 1)
-    effect = RunTool(call.id, spec, context.value_of(call.arguments), call.key)
+    execution = call.executions + 1
+    started = ToolStarted(call_id=call.id, execution=execution)
+    effect = RunTool(call.id, spec, context.value_of(call.arguments), call.key, execution)
     return Step((_event(invocation, started),), effect=effect)
 
 

@@ -487,12 +487,16 @@ class ToolSucceeded(Fact, frozen=True, kw_only=True):
 
 
 class ToolFailed(Fact, frozen=True, kw_only=True):
-    """A tool did not do its work; the model is told the code and the message."""
+    """
+    A tool did not do its work; the model is told the code and the message. Once the call has been
+    started again, what its `execution` before that came to says nothing any more (None: not told).
+    """
 
     call_id: str
     code: str
     message: str
     duration_ms: int | None = None
+    execution: int | None = None
 
 
 class ToolOutcomeUnknown(Fact, frozen=True, kw_only=True):

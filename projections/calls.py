@@ -80,7 +80,8 @@ def _tool_succeeded(state: RunState, event: Envelope, fact: facts.ToolSucceeded)
 @on(facts.ToolFailed)
 def _tool_failed(state: RunState, event: Envelope, fact: facts.ToolFailed) -> None:
     call = _call(state, fact.call_id)
-    if call.status not in ANSWERED_CALL:
+    of_before = fact.execution is not None and fact.execution < call.executions
+    if call.status not in ANSWERED_CALL and not of_before:
         error = Cause(kind=fact.code, message=fact.message)
         _put_call(state, replace(call, status="failed", error=error))
         _reconciled_pause(state, fact.call_id, event.time_ms)

@@ -137,7 +137,9 @@ class _Check:
             self.say(event, f"the write {fact.call_id} was started again on its own")
 
     def tool_answered(self, event: Envelope, fact: Any) -> None:
-        self._answered.add(fact.call_id)
+        execution = fact.execution if isinstance(fact, facts.ToolFailed) else None
+        if execution is None or execution >= self._starts.get(fact.call_id, 0):
+            self._answered.add(fact.call_id)
 
     def approval_asked(self, event: Envelope, fact: facts.ToolApprovalRequested) -> None:
         if fact.call_id not in self._effects:

@@ -125,8 +125,11 @@ def test_a_worker_hangs_beyond_its_lease_and_wakes(
 
 
 def test_who_wakes_late_does_not_fail_what_was_taken_up_again(probe: Any, fork: Any) -> None:
-    """An operator lets a lost write be tried again; the first worker, which never began it, wakes
-    while the second is at it."""
+    """
+    An operator lets a lost write be tried again; the first worker, which never began it, wakes
+    while the second is at it, for longer than its lease: the first may find the call unknown a
+    second time before it hands in that its own execution did not run.
+    """
     first = fork(f"tool.before:{WRITE}:stop")
     run = probe.enqueue()
     until(lambda: first.stopped, 30.0, first.log)

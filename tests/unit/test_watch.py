@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from mulligan.commands.live import watched
-from mulligan.errors import RunUnknown
+from mulligan.errors import RunSetBack, RunUnknown
 from mulligan.events.deltas import Delta
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import Fact, RunPaused, RunRequested, RunStarted
@@ -17,7 +17,7 @@ from mulligan.events.payload import Payload
 from mulligan.events.store import Append, AsNew, ByVersion
 from mulligan.schemas.plan import plan_to_dict
 from mulligan.testing.given import plan_of
-from mulligan.watch import Watch
+from mulligan.watch import Reading, Watch
 
 SAID = Delta(
     run="run",
@@ -121,3 +121,42 @@ def test_live_output_is_of_one_history_too(log: MemoryEventStore) -> None:
             shown.append(line.type if isinstance(line, Envelope) else type(line).__name__)
 
     assert ["RunRequested", "RunStarted", "Delta", "RunRequested", "RunPaused"] == shown
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_who_follows_a_run_is_told_of_a_set_back(log: MemoryEventStore, goes_on: bool) -> None:
+    """Whether the run has gone on another way by then, or stands where it was."""
+    add(log, "start", RunStarted())
+    reading = Reading(log, "run", follow=True)
+    assert [1, 2] == [event.version for event in reading.page()]
+    set_back(log, 1)
+    if goes_on:
+        add(log, "pause", PAUSED)
+        add(log, "again", RunStarted())
+
+    with pytest.raises(RunSetBack, match="event 2"):
+        reading.page(wait_ms=1)
+
+
+def test_who_goes_on_from_where_the_log_does_not_reach_is_told(log: MemoryEventStore) -> None:
+    with pytest.raises(RunSetBack, match="event 7"):
+        Reading(log, "run", 7, follow=True).page(wait_ms=1)
+    assert [] == Reading(log, "run", 7).page()
+
+
+def test_a_run_that_is_followed_is_read_to_its_end_and_not_beyond(log: MemoryEventStore) -> None:
+    reading = Reading(log, "run", follow=True)
+    assert ([1], True) == ([event.version for event in reading.page()], reading.more)
+    row = log.row("run")
+    assert row is not None
+    end = Append(
+        run="run",
+        op="end",
+        writer=ByVersion(row.version),
+        events=(NewEvent(RunStarted()),),
+        phase="closed",
+    )
+    log.append(end)
+
+    assert ([2], False) == ([event.version for event in reading.page()], reading.more)
+    assert not Reading(log, "run", 2, follow=True).page(wait_ms=1)

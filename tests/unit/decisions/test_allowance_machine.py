@@ -104,16 +104,21 @@ class Allowance(RuleBasedStateMachine):
     def calls_what_is_not_there(self) -> None:
         self.hear(answer(ToolCall("c", "guess", "{}"), ToolCall("d", "guess", "{}")))
 
+    def came_to(self, **what: Any) -> ToolOutcome:
+        """What became of the tool that is to be run."""
+        call_id, execution = self.effect.call_id, self.effect.execution
+        return ToolOutcome(call_id=call_id, execution=execution, duration_ms=1, **what)
+
     @precondition(lambda self: isinstance(self.effect, RunTool))
     @rule(code=st.sampled_from(["invalid_arguments", "tool_exception"]))
     def tool_fails(self, code: str) -> None:
         error = Cause(kind=code, message="no")
-        self.decide(ToolOutcome(call_id=self.effect.call_id, error=error, duration_ms=1))
+        self.decide(self.came_to(error=error))
 
     @precondition(lambda self: isinstance(self.effect, RunTool))
     @rule()
     def tool_returns(self) -> None:
-        self.decide(ToolOutcome(call_id=self.effect.call_id, result=Payload.of(1), duration_ms=1))
+        self.decide(self.came_to(result=Payload.of(1)))
 
     @rule()
     def worker_is_lost(self) -> None:

@@ -18,7 +18,7 @@ from mulligan.decisions.decision import (
     RunTool,
     ToolOutcome,
 )
-from mulligan.decisions.effects import still_counts
+from mulligan.decisions.effects import receipt, still_counts
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     AllowanceExhausted,
@@ -518,6 +518,30 @@ def test_what_a_lost_execution_came_to_counts_where_nobody_knows_better() -> Non
     assert "unknown" == given.state.invocations["a"].calls["a.1.1"].status
     assert still_counts(given.state, success)
     assert still_counts(given.state, failure)
+
+
+def test_a_failure_of_an_earlier_execution_says_nothing_of_a_later_one() -> None:
+    """REC-31: the second one is lost too, and may have taken effect."""
+    given = counting()
+    given.then()
+    heard(given, call("save"))
+    given.then()
+    given.happened(EffectReconciled(call_id="a.1.1", outcome="retry", by="operator"), node="a")
+    given.then()
+    not_run = Cause(kind="not_run", message="it did not run")
+    first = ToolOutcome(call_id="a.1.1", error=not_run, duration_ms=0)
+    given.then()
+    saved = given.state.invocations["a"].calls["a.1.1"]
+    assert ("unknown", 2) == (saved.status, saved.executions)
+
+    assert not still_counts(given.state, first)
+    assert still_counts(given.state, replace(first, execution=2))
+
+    # Appended by somebody who had looked before the call was started again, it changes nothing.
+    given.happened(receipt(first), node="a")
+    assert "unknown" == given.state.invocations["a"].calls["a.1.1"].status
+    given.happened(receipt(replace(first, execution=2)), node="a")
+    assert "failed" == given.state.invocations["a"].calls["a.1.1"].status
 
 
 def test_a_second_receipt_changes_nothing() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import ToolSucceeded
 from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.payload import Payload
+from mulligan.events.store import Append, AsFact
 from mulligan.projections.projector import (
     PATIENCE_S,
     STORED,
@@ -15,6 +21,7 @@ from mulligan.projections.projector import (
     read_rows,
 )
 from mulligan.projections.usage import ModelUsage, RunUsage, total
+from mulligan.projections.verify import problems_of
 from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import plan_of
 from mulligan.testing.in_memory import InMemory
@@ -214,3 +221,84 @@ def test_totals_add_up_and_unreported_cost_is_not_zero() -> None:
         "x": ModelUsage(requests=1),
     }
     assert USAGE.name == "usage"
+
+
+# --- What this code can't read --------------------------------------------------------------------
+
+LATE = (NewEvent(ToolSucceeded(call_id="one.1.1", result=Payload.of(1))),)
+NEWER = b'{"id":"x.0","type":"RunTeleported","data":{}}'
+
+
+def spoil(store: MemoryEventStore, run: str, raw: bytes = NEWER, at: int | None = None) -> None:
+    """Another writer's event: at the end, or in the place of the one at the version `at`."""
+    events = store._runs[run].events
+    if at is None:
+        events.append((1_000, raw))
+    else:
+        events[at - 1] = (1_000, raw)
+
+
+@pytest.mark.parametrize("raw", [NEWER, b"", b"\xff\xfe", b"[]"])
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_run_that_can_not_be_read_holds_up_no_other(raw: bytes, at: int) -> None:
+    """It keeps the row of what is before, says why it ends there, and is told of once."""
+    _, store = world(runs=3)
+    spoil(store, "run1", raw, at)
+    told: list[str] = []
+    following = Projector(store, told.append)
+
+    assert following.catch_up() > 0
+
+    rows = {row.run: row for row in read_rows(store, SUMMARIES)}
+    assert [rows["run0"].status, rows["run2"].status] == ["completed"] * 2
+    assert [rows["run0"].unreadable, rows["run2"].unreadable] == [None] * 2
+    assert rows["run1"].version == at - 1
+    assert f"event {at}" in rows["run1"].unreadable
+    assert len(told) == 1
+    assert "'run1'" in told[0]
+    assert {row.run for row in read_rows(store, USAGE)} == set(rows)
+    live = store.rows("run", 0)
+    assert following.rebuild(SUMMARIES, 0)
+    assert live == store.rows("run", 0)
+    assert len(told) == 1
+
+
+def test_what_an_older_code_could_not_read_is_read_by_a_newer_one() -> None:
+    """Without another event of the run: its row is looked at again when it is shown."""
+    _, store = world(runs=1)
+    good = list(store._runs["run0"].events)
+    spoil(store, "run0", at=2)
+    Projector(store).catch_up()
+    assert read_rows(store, SUMMARIES)[0].status == "queued"
+
+    store._runs["run0"].events[:] = good
+
+    (row,) = read_rows(store, SUMMARIES)
+    assert (row.status, row.unreadable, row.version) == ("completed", None, len(good))
+    assert not [one for one in problems_of(store, "run0", store.read("run0")) if "row" in one]
+
+
+def test_an_older_code_keeps_the_row_of_a_newer_one() -> None:
+    _, store = world(runs=1)
+    Projector(store).catch_up()
+    (before,) = read_rows(store, SUMMARIES)
+    spoil(store, "run0", at=before.version)
+    store.append(Append(run="run0", op="late", writer=AsFact("late", receipt=True), events=LATE))
+
+    Projector(store).catch_up()
+
+    (row,) = read_rows(store, SUMMARIES)
+    assert (row.status, row.version) == ("completed", before.version)
+    assert f"event {before.version}" in row.unreadable
+
+
+def test_a_row_of_another_shape_is_folded_anew() -> None:
+    _, store = world(runs=2)
+    following = Projector(store)
+    following.catch_up()
+    at = store.checkpoint("run", 0)
+    for spoilt in (b"{}", b"\xff", b'{"run": 7}'):
+        rows = {"run0": spoilt}
+        assert store.commit_rows("run", 0, expected=at, checkpoint=at, rows=rows)
+
+        assert [row.status for row in read_rows(store, SUMMARIES)] == ["completed"] * 2
