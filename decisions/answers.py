@@ -15,6 +15,9 @@ from mulligan.projections.open_requests import OpenRequest, Question, open_reque
 from mulligan.projections.state import Call, RunState
 from mulligan.schemas.problems import did_you_mean
 
+LONGEST_ANSWER = 100_000
+"""Characters. An answer is part of every later request of its agent."""
+
 Given: TypeAlias = "str | Mapping[str, str | Mapping[str, str]]"
 """
 An answer: a text; or, to questions, by their ids, a text each or `{"option": label}`, which must be
@@ -84,7 +87,8 @@ def _by_question(question: OpenRequest, given: Given) -> dict[str, str]:
     ids = [one.id for one in question.questions]
     for name in answers:
         if name not in ids:
-            raise InvalidInput(f"{question.id} has no question {name!r}{did_you_mean(name, ids)}")
+            hint = did_you_mean(str(name), ids)
+            raise InvalidInput(f"{question.id} has no question {name!r}{hint}")
     missing = [name for name in ids if name not in answers]
     if missing:
         raise InvalidInput(
@@ -96,8 +100,12 @@ def _by_question(question: OpenRequest, given: Given) -> dict[str, str]:
 
 def _object(question: OpenRequest, given: Given) -> Mapping[str, Any]:
     """A text may be a JSON object of the answers, or the answer to the one question there is."""
-    if not isinstance(given, str):
+    if isinstance(given, Mapping):
         return given
+    if not isinstance(given, str):
+        raise InvalidInput(
+            f"the answer to {question.id!r} is a text or an object, not {type(given).__name__}"
+        )
     try:
         decoded = msgspec.json.decode(given)
     except (msgspec.DecodeError, RecursionError):
@@ -134,6 +142,10 @@ def _answer(question: Question, given: Any) -> str:
 def _text(given: str, where: str) -> str:
     if not given.strip():
         raise InvalidInput(f"the answer to {where!r} is blank: say something, or cancel the run")
+    if len(given) > LONGEST_ANSWER:
+        raise InvalidInput(
+            f"the answer to {where!r} has {len(given):,} characters: use up to {LONGEST_ANSWER:,}"
+        )
     try:
         given.encode()
     except UnicodeEncodeError:  # bytes of a shell that were no text

@@ -1,5 +1,5 @@
 """
-What a producer hands in with a run, checked before anything is asked for.
+What a producer hands in with a run, and people with a decision, checked before anything is done.
 
 A program may hand in anything, whatever the annotations say. What would be stored and could not be
 read back would stand in the way of every list.
@@ -19,6 +19,11 @@ from mulligan.events.prepared import LONGEST_DELAY_MS, is_run_id
 MOST_TAGS = 100
 LONGEST_TAG = 200
 """Characters. Tags stand in every row of a list."""
+
+LONGEST_REASON = 2_000
+"""Characters. Reasons are told to models and stand in events."""
+LONGEST_NAME = 200
+"""Characters of who decided."""
 
 
 def check_run_id(run_id: object) -> None:
@@ -57,6 +62,23 @@ def check_tags(tags: object) -> tuple[str, ...]:
                 f"{_shown(tag)} can't be a tag: use 1 to {LONGEST_TAG} printable characters"
             )
     return tuple(tags)
+
+
+def check_words(what: str, words: object, longest: int) -> None:
+    """Raises InvalidInput for what can't be kept as a text of up to `longest` characters."""
+    if not isinstance(words, str) or not _is_text(words):
+        raise InvalidInput(f"{what} {_shown(words)} is not UTF-8 text")
+    if len(words) > longest:
+        raise InvalidInput(f"{what} has {len(words):,} characters: use up to {longest:,}")
+
+
+def _is_text(words: str) -> bool:
+    """Whether it can be stored: bytes of a shell that were no text can't."""
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_json(given: Any) -> None:

@@ -71,6 +71,13 @@ class _LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse bytes of a shell that are no text: they could neither be stored nor looked up."""
+        for place, given in enumerate(args, start=1):
+            if not given.isascii() and given != given.encode(errors="replace").decode():
+                raise click.UsageError(f"argument {place} ({ascii(given)[:80]}) is not UTF-8 text")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)

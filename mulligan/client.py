@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from mulligan.asked import check_delay, check_json, check_priority, check_run_id, check_tags
+from mulligan.asked import (
+    LONGEST_NAME,
+    LONGEST_REASON,
+    check_delay,
+    check_json,
+    check_priority,
+    check_run_id,
+    check_tags,
+    check_words,
+)
 from mulligan.decisions import answers, people
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
@@ -226,6 +235,7 @@ class Client:
 
     def cancel(self, run: str, reason: str = "") -> bool:
         """Cancel a run; False: it had ended, or was asked to before."""
+        check_words("the reason", reason, LONGEST_REASON)
         state = self.status(run)
         append = people.cancel(state, _op(), reason)
         if append is not None:
@@ -267,6 +277,8 @@ class Client:
         Raises:
             InvalidInput: there is no such call, or its outcome is known.
         """
+        check_words("by", by, LONGEST_NAME)
+        check_json(result)
         self._decide(
             run,
             lambda state: people.reconcile(state, _op(), call_id, outcome, by=by, result=result),
@@ -289,6 +301,7 @@ class Client:
             InvalidInput: no decision is asked for there, several are and `node` names none, or the
                 draft is of another kind than the loop's.
         """
+        check_words("by", by, LONGEST_NAME)
         self._decide(
             run,
             lambda state: people.decide(
@@ -332,6 +345,7 @@ class Client:
             InvalidInput: nothing is asked there, it was answered otherwise, or this is no answer to
                 what is asked; the message says what would be.
         """
+        check_words("by", by, LONGEST_NAME)
         asked = self.question(run, node=node, request=request).id
         return self._tell(run, lambda state: people.answer(state, _op(), asked, answer, by=by))
 
@@ -342,6 +356,7 @@ class Client:
         Raises:
             InvalidInput: there is no such call, it does not wait for approval, or was denied.
         """
+        check_words("by", by, LONGEST_NAME)
         return self._tell(run, lambda state: people.approve(state, _op(), call_id, by=by))
 
     def deny(self, run: str, call_id: str, reason: str = "", *, by: str = "operator") -> bool:
@@ -352,6 +367,8 @@ class Client:
         Raises:
             InvalidInput: there is no such call, it does not wait for approval, or was approved.
         """
+        check_words("the reason", reason, LONGEST_REASON)
+        check_words("by", by, LONGEST_NAME)
         return self._tell(run, lambda state: people.deny(state, _op(), call_id, reason, by=by))
 
     def _tell(self, run: str, say: Callable[[RunState], Append | None]) -> bool:

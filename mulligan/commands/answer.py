@@ -71,7 +71,14 @@ def _given(answer: str | None, options: tuple[str, ...], texts: tuple[str, ...])
         )
     if answer is None:
         return {**chosen, **written}
-    return sys.stdin.read().rstrip("\n") if answer == "-" else answer
+    return _from_stdin() if answer == "-" else answer
+
+
+def _from_stdin() -> str:
+    try:
+        return sys.stdin.read().rstrip("\n")
+    except UnicodeDecodeError:
+        raise InvalidInput("what comes on standard input is not UTF-8 text") from None
 
 
 def _pairs(option: str, given: Iterable[str]) -> Iterable[tuple[str, str]]:

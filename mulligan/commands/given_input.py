@@ -35,6 +35,6 @@ def read_input(given: str | None, option: str = "--input") -> Any:
         return msgspec.json.decode(file.read_bytes() if is_file else given.encode())
     except OSError as error:
         raise InvalidInput(f"{option}: {given} can't be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         what = f"the file {given} is not JSON" if is_file else "neither a file nor JSON"
         raise InvalidInput(f"{option}: {what}: {error}") from None

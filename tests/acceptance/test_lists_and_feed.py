@@ -16,7 +16,8 @@ from mulligan.cli import main
 from mulligan.client import Client
 from mulligan.commands import list_runs
 from mulligan.commands.published import published_text
-from mulligan.errors import FeedTrimmed
+from mulligan.errors import FeedTrimmed, RunSetBack
+from mulligan.events.keys import Keys
 from mulligan.projections.projector import Projector
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
@@ -155,3 +156,80 @@ def test_a_gap_is_a_record_of_tail_and_lists_rebuild(runs: list[str], client: Cl
     assert "rebuilt from the runs" in shown.stderr
     assert all(run in shown.stdout for run in runs)
     assert "rebuilt" not in call("list").stderr
+
+
+# --- Runs that this version can't read ------------------------------------------------------------
+
+
+def spoil(client: Client, server: ValkeyServer, run: str) -> None:
+    """A newer version's event in the place of the run's first."""
+    key = Keys(0).run(run)
+    newer = b'{"id":"x.0","type":"RunTeleported","data":{}}'
+    with server.client() as connection:
+        connection.delete(key)
+        connection.xadd(key, {"t": 1, "d": newer}, id="1-0")
+
+
+def test_a_run_that_can_not_be_read_is_shown_as_such_and_holds_up_no_other(
+    runs: list[str], client: Client, server: ValkeyServer
+) -> None:
+    spoil(client, server, "b1")
+
+    shown = call("list")
+    assert shown.exit_code == 0
+    assert all(run in shown.stdout for run in runs)
+    assert "(unreadable)" in shown.stdout
+    assert "run 'b1', event 1: unknown type 'RunTeleported'" in shown.stderr
+    (row,) = [row for row in told("list", "list")["runs"] if "unreadable" in row]
+    assert row["run"] == "b1"
+    assert told("usage-totals", "usage")["unreadable"] == ["b1"]
+    assert told("rebuild", "rebuild")["rows"] == {"run": 3, "usage": 3}
+    assert call("projector", "--once").exit_code == 0
+    assert call("redrive").exit_code == 0
+
+    verified = call("verify", "--json")
+    assert verified.exit_code == 6
+    problems = json.loads(verified.stdout)["problems"]
+    assert list(problems) == ["b1"]
+    assert "upgrade this process" in problems["b1"][0]
+
+    lines = [json.loads(line) for line in call("tail").stdout.splitlines()]
+    assert {line["run"] for line in lines} == {"b1", "b2", "r1"}
+    (unreadable,) = [line for line in lines if line["type"] == "unreadable"]
+    jsonschema.validate(unreadable, json.loads(published_text("unreadable")))
+    assert (unreadable["run"], unreadable["after"], unreadable["through"]) == ("b1", 0, 1)
+    assert call("tail", "b1").exit_code == 5
+
+
+def test_who_follows_a_run_is_told_that_its_server_was_set_back(
+    runs: list[str], client: Client, server: ValkeyServer
+) -> None:
+    followed = client.events("b2", follow=True)
+    assert [next(followed).version, next(followed).version] == [1, 2]
+    with server.client() as connection:
+        connection.xdel(Keys(0).run("b2"), "2-0")
+
+    with pytest.raises(RunSetBack, match="event 2"):
+        next(followed)
+    ended = call("tail", "b2", "--follow", "--from", "2")
+    assert (ended.exit_code, ended.stdout) == (5, "")
+    assert "was set back" in ended.stderr
+
+
+NOT_TEXT = "\udcff"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status", NOT_TEXT),
+        ("cancel", "b1", "--reason", NOT_TEXT),
+        ("deny", "b1", "a.1.1", "--by", NOT_TEXT),
+        ("enqueue", "brief", "--input", NOT_TEXT),
+        ("list", "--tag", NOT_TEXT),
+    ],
+)
+def test_what_is_no_text_is_refused_in_words(arguments: tuple[str, ...]) -> None:
+    refused = call(*arguments)
+    assert refused.exit_code == 2
+    assert "is not UTF-8 text" in refused.stderr

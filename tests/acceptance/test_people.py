@@ -285,6 +285,21 @@ def test_free_text_is_taken_as_it_is_also_from_standard_input(
     assert tool_results(office) == ["{not json}"]
 
 
+def test_what_can_not_be_kept_is_refused(office: Any) -> None:
+    office.worker()
+    run = office.enqueue(flow="ask")
+    waits(office, run, "awaiting_input")
+    before = office.types(run)
+
+    written = CliRunner().invoke(main, ["answer", run, "-"], input=b"\xff\xfe\n")
+    long = mulligan("deny", run, SEND, "--reason", "x" * 2_001)
+
+    assert (written.exit_code, long.exit_code) == (2, 2)
+    assert "standard input is not UTF-8 text" in written.stderr
+    assert "the reason has 2,001 characters: use up to 2,000" in long.stderr
+    assert office.types(run) == before
+
+
 # --- Crashes, cancellation -----------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from mulligan.asked import (
     check_priority,
     check_run_id,
     check_tags,
+    check_words,
 )
 from mulligan.errors import InvalidInput
 from mulligan.events.prepared import LONGEST_DELAY_MS
@@ -51,6 +52,13 @@ def test_a_delay_that_no_server_could_count(delay_ms: object) -> None:
     with pytest.raises(InvalidInput, match="whole milliseconds"):
         check_delay(delay_ms)
     check_delay(LONGEST_DELAY_MS)
+
+
+@pytest.mark.parametrize("words", [None, 5, b"x", "\udcff", "four!"])
+def test_words_that_can_not_be_kept(words: object) -> None:
+    with pytest.raises(InvalidInput, match=r"the reason .*(is not UTF-8 text|use up to 4)"):
+        check_words("the reason", words, 4)
+    check_words("the reason", "\x00ä\n", 4)
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "\x1b[31m", "a\x00", "\u202eb", 5, b"a"])

@@ -274,6 +274,10 @@ BAD_ANSWERS: list[tuple[Any, str]] = [
     ({"leaf": 7, "size": "x"}, "not int"),
     ({"leaf": " ", "size": "x"}, "the answer to 'leaf' is blank"),
     ("[1]", "asks 2 questions"),
+    (7, "a text or an object, not int"),
+    (None, "a text or an object, not NoneType"),
+    ({7: "green"}, "has no question 7"),
+    ({"leaf": "x" * (answers.LONGEST_ANSWER + 1), "size": "x"}, "'leaf' has 100,001 characters"),
 ]
 
 
