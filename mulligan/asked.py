@@ -15,6 +15,7 @@ from mulligan.errors import InvalidInput
 from mulligan.events.facts import Priority
 from mulligan.events.payload import canonical
 from mulligan.events.prepared import LONGEST_DELAY_MS, is_run_id
+from mulligan.schemas.plan import AgentPlan, Plan
 
 MOST_TAGS = 100
 LONGEST_TAG = 200
@@ -90,6 +91,41 @@ def check_json(given: Any) -> None:
         raise InvalidInput(f"the input is no JSON value: {kind}: {str(error)[:200]}") from None
     if b"null" in text and _holds_no_number(given):
         raise InvalidInput("the input holds NaN or an infinity, which JSON does not have")
+
+
+def check_input(plan: Plan, given: Any) -> None:
+    """
+    Hold a run's input to the workflow's `input_schema`; without one, to there being an input where
+    a prompt reads a part of it (a part of null is null, and would be asked about as such).
+
+    Raises:
+        InvalidInput: it does not fit; the message says where.
+    """
+    if plan.input_schema is None:
+        if given is None:
+            _refuse_missing_input(plan)
+        return
+    import jsonschema
+
+    validator = jsonschema.Draft202012Validator(plan.input_schema)
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(given))
+    if problem is not None:
+        raise InvalidInput(
+            f"the input does not fit {plan.name}'s input_schema: {problem.json_path}: "
+            f"{problem.validator} is not met"
+        )
+
+
+def _refuse_missing_input(plan: Plan) -> None:
+    from mulligan.schemas.templates import placeholders
+
+    for node in plan.nodes:
+        if isinstance(node.work, AgentPlan):
+            for reference, _ in placeholders(node.work.prompt):
+                if reference.name == "input" and reference.steps:
+                    raise InvalidInput(
+                        f"no input is given, and the prompt of {node.id!r} reads {reference.text}"
+                    )
 
 
 def _holds_no_number(value: Any) -> bool:

@@ -20,6 +20,7 @@ from mulligan.asked import (
     LONGEST_NAME,
     LONGEST_REASON,
     check_delay,
+    check_input,
     check_json,
     check_priority,
     check_run_id,
@@ -38,7 +39,7 @@ from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
-from mulligan.schemas.plan import AgentPlan, Plan
+from mulligan.schemas.plan import Plan
 from mulligan.settings import Settings, load_settings
 from mulligan.watch import Reading, Watch
 
@@ -397,41 +398,6 @@ class Client:
     def _append(self, append: Append, priority: Priority) -> None:
         self.store.append(append)
         self.hints.send_all(append.moves, priority)
-
-
-def check_input(plan: Plan, given: Any) -> None:
-    """
-    Hold a run's input to the workflow's `input_schema`; without one, to there being an input where
-    a prompt reads a part of it (a part of null is null, and would be asked about as such).
-
-    Raises:
-        InvalidInput: it does not fit; the message says where.
-    """
-    if plan.input_schema is None:
-        if given is None:
-            _refuse_missing_input(plan)
-        return
-    import jsonschema
-
-    validator = jsonschema.Draft202012Validator(plan.input_schema)
-    problem = jsonschema.exceptions.best_match(validator.iter_errors(given))
-    if problem is not None:
-        raise InvalidInput(
-            f"the input does not fit {plan.name}'s input_schema: {problem.json_path}: "
-            f"{problem.validator} is not met"
-        )
-
-
-def _refuse_missing_input(plan: Plan) -> None:
-    from mulligan.schemas.templates import placeholders
-
-    for node in plan.nodes:
-        if isinstance(node.work, AgentPlan):
-            for reference, _ in placeholders(node.work.prompt):
-                if reference.name == "input" and reference.steps:
-                    raise InvalidInput(
-                        f"no input is given, and the prompt of {node.id!r} reads {reference.text}"
-                    )
 
 
 def output_of(state: RunState) -> Payload:

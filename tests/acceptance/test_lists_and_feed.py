@@ -95,7 +95,9 @@ def test_list_refuses_what_it_does_not_know(client: Client, wrong: tuple[str, st
 
 
 def test_usage_of_all_runs_is_summed(runs: list[str]) -> None:
-    assert told("usage-totals", "usage") == {"kind": "usage-totals", "runs": 3, "models": {}}
+    assert told("usage-totals", "usage") == {
+        "kind": "usage-totals", "runs": 3, "models": {}, "overseer": {}, "unreadable": []
+    }  # fmt: skip
     assert told("usage", "usage", "b1")["run"] == "b1"
 
 
