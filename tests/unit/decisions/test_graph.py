@@ -81,6 +81,16 @@ def test_a_chain_takes_one_append_a_step() -> None:
     assert {"a": {"x": 1}} == decision.effect.arguments
 
 
+def test_a_need_that_is_named_twice_is_one() -> None:
+    """As a plan may that no workflow was checked for."""
+    given = Given(plan_of(step("a"), step("b", "a", "a")))
+    given.then()
+
+    assert ["NodeCompleted a", "NodeReady b", "NodeStarted b"] == facts(
+        given.then(outcome=output("a"))
+    )
+
+
 def test_the_run_completes_with_the_output_of_its_last_node() -> None:
     given = Given(plan_of(step("a"), step("b", "a")))
     given.then()

@@ -14,6 +14,7 @@ from mulligan.events.payload import Payload
 from mulligan.events.store import Append, AsFact
 from mulligan.projections.projector import (
     PATIENCE_S,
+    SAY_EVERY_ROUNDS,
     STORED,
     SUMMARIES,
     USAGE,
@@ -104,6 +105,27 @@ def test_one_that_fell_behind_a_trim_says_so_and_rebuilds() -> None:
     assert all(row.status == "completed" for row in read_rows(store, SUMMARIES))
     assert Projector(store, told.append).catch_up() == 0
     assert len(told) == len(STORED), "once"
+
+
+def test_a_projector_with_nothing_to_do_still_counts_as_a_follower() -> None:
+    """What comes after a quiet time is not trimmed before it has looked."""
+    now_ms = [1_000]
+    store = MemoryEventStore(lambda: now_ms[0])
+    made = InMemory(code={"steps:one": lambda: 1}, meddle=lambda _: store)
+    made.run(plan_of(ONE), run="run0")
+    told: list[str] = []
+    following = Projector(store, told.append)
+    following.catch_up()
+    now_ms[0] += 10_000
+    for _ in range(SAY_EVERY_ROUNDS):
+        assert following.catch_up() == 0
+    now_ms[0] += 5_000
+    made.run(plan_of(ONE), run="run1")
+
+    store.trim_feed(0, keep=1, idle_ms=9_000)
+
+    assert following.catch_up() > 0
+    assert told == []
 
 
 class Interrupted(MemoryEventStore):
