@@ -20,7 +20,6 @@ from mulligan.providers.port import Hear, Piece, ToolCall
 from mulligan.providers.repetition import DEFAULT_REPETITION, LoopWatch, Repetition
 from mulligan.providers.sse import EventReader
 
-
 _NATURAL = ("stop", "tool_calls")
 """Finish reasons that say nothing against a response."""
 
