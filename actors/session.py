@@ -29,6 +29,7 @@ from mulligan.errors import (
 from mulligan.events.envelope import NewEvent
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
 from mulligan.events.tasks import parse_task
+from mulligan.logs import stack_of
 
 if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
@@ -115,7 +116,7 @@ class Session:
             _log.error("task_left", reason=str(error))
             self._leave_for(UNREADABLE_AGAIN_MS)
         except Exception as error:  # what no decision names parks the run instead of looping
-            _log.exception("task_parked")
+            _log.error("task_parked", stack=stack_of(error))
             self._park(_named(error))
         finally:
             self.slot.give_back()
@@ -165,11 +166,14 @@ class Session:
                 # Nobody wakes an overseer again; all others wait for an operator.
                 over = parse_task(self.task)[1] == "overseer"
                 leave = Move(self.task, "end" if over else "wait")
-                self._release(parked(state, self.task, detail), leave)
+                candidate = (self.task,) if over else ()
+                self._release(parked(state, self.task, detail), leave, candidate)
         except (StoreUnavailable, StoreFull) as error:
             _log.warning("not_parked", reason=type(error).__name__)
 
-    def _release(self, events: tuple[NewEvent, ...], move: Move) -> None:
+    def _release(
+        self, events: tuple[NewEvent, ...], move: Move, discarded: tuple[str, ...] = ()
+    ) -> None:
         """Append `events` and let go of the task; silently if it is lost."""
         state = self.fold.branch()
         append = Append(
@@ -180,6 +184,7 @@ class Session:
             moves=(*reactions(state, events, self.task), move),
             causation=state.last_event or None,
             correlation=state.correlation,
+            discarded=discarded,
         )
         try:
             repeat(self.runtime, append, self.lease)

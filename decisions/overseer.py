@@ -111,6 +111,15 @@ def _late(invocation: Invocation, outcome: ModelOutcome) -> tuple[NewEvent, ...]
     return (event(invocation, answered),)
 
 
+def candidates_left(state: RunState) -> tuple[str, ...]:
+    """The tasks whose candidates nobody will ask for any more: the run has ended before them."""
+    return tuple(
+        overseer_task(state.run, invocation.id, invocation.output_repair.attempt)
+        for invocation in state.invocations.values()
+        if invocation.output_repair is not None and invocation.output_repair.open
+    )
+
+
 def given_up(state: RunState, subject: str) -> tuple[NewEvent, ...]:
     """What is recorded where the overseer can't go on for a reason that no decision names."""
     invocation, repair = _open_repair(state, subject)

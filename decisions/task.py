@@ -65,6 +65,8 @@ def decide(
             evolve(branch, _tried(branch, event, context))
         if step.effect or step.release or len(events) >= MAX_EVENTS or record_only:
             break
+    if step.phase == "closed":
+        discarded += overseer.candidates_left(branch)
     moves = reactions(branch, events, task)
     if step.release is not None:
         moves = (*moves, Move(task, step.release.to, step.release.delay_ms))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from contextlib import AbstractContextManager
 from typing import TextIO
 
@@ -59,6 +60,16 @@ def bound(
     return structlog.contextvars.bound_contextvars(
         **{name: value for name, value in given.items() if value is not None}
     )
+
+
+def stack_of(error: BaseException) -> str:
+    """
+    Where an error that is not ours came from, and of which kind it and those before it are; not
+    what they say, which may quote what a model said (OVR-10).
+    """
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    before = f"{stack_of(earlier)}\n" if earlier is not None else ""
+    return f"{before}{''.join(traceback.format_tb(error.__traceback__))}{type(error).__qualname__}"
 
 
 def _ending(*, people: bool) -> list[structlog.typing.Processor]:

@@ -1,8 +1,8 @@
 """
 Makes worker processes in milliseconds: it has imported everything, and forks.
 
-A line of JSON on standard input is a worker: its environment and the file of its log. A line with
-its process id comes back. What it has made ends with it.
+A line of JSON on standard input is a worker: its environment, the file of its log and how many
+threads work. A line with its process id comes back. What it has made ends with it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import msgspec
 import mulligan.actors.assemble  # noqa: F401 - so that those who are forked need not
 from mulligan.actors import process
 
-ORDERS = process.Orders(factory="mulligan.actors.assemble:assemble", threads=8, drain_s=1.0)
+FACTORY = "mulligan.actors.assemble:assemble"
 
 
-def become_a_worker(environment: dict[str, str], log: str) -> None:
+def become_a_worker(environment: dict[str, str], log: str, threads: int) -> None:
     """Go on as a worker process; returns never."""
     os.environ.update(environment)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, sys.stderr.fileno())
     os.dup2(output, sys.stdout.fileno())
-    sys.argv = ["worker", msgspec.json.encode(ORDERS).decode()]
+    orders = process.Orders(factory=FACTORY, threads=threads, drain_s=1.0)
+    sys.argv = ["worker", msgspec.json.encode(orders).decode()]
     process.main()
 
 
@@ -41,7 +42,7 @@ def main() -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.close(kept)
             os.dup2(ending, sys.stdin.fileno())
-            become_a_worker(wanted["environment"], wanted["log"])
+            become_a_worker(wanted["environment"], wanted["log"], wanted["threads"])
         print(pid, flush=True)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from mulligan.logs import bound, configure_logs
+from mulligan.logs import bound, configure_logs, stack_of
 from mulligan.settings import LogLevel
 
 
@@ -65,6 +65,21 @@ def test_the_level_is_a_floor() -> None:
     log.warning("important")
 
     assert [line["event"] for line in lines(stream)] == ["important"]
+
+
+def test_ovr10_the_stack_of_an_error_says_where_and_which_kind_and_quotes_nothing() -> None:
+    secret = "what the model said"
+    try:
+        try:
+            raise_about(secret)
+        except ValueError as error:
+            raise KeyError(secret) from error
+    except KeyError as error:
+        told = stack_of(error)
+
+    assert secret not in told
+    assert told.endswith("KeyError")
+    assert told.index("in raise_about") < told.index("ValueError\n") < told.index("KeyError")
 
 
 def test_a_stack_is_in_the_line_and_its_locals_are_not() -> None:

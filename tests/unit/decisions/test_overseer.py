@@ -231,6 +231,26 @@ def test_ovr9_cancellation_drops_what_comes_late() -> None:
     assert Release("end") == decision.release
 
 
+@pytest.mark.parametrize("started", [False, True])
+def test_ovr10_a_candidate_goes_with_a_run_that_is_cancelled(started: bool) -> None:
+    given = asking() if started else rejected()[0]
+    given.happened(RunCancelRequested())
+
+    ended = given.then()
+
+    assert "RunCancelled" == facts(ended)[-1]
+    assert ("run/o:a.1",) == ended.discarded
+
+
+def test_ovr10_a_candidate_goes_with_a_run_that_fails_before_the_overseer_has_read_it() -> None:
+    given, _ = rejected(timeout_ms=1_000)
+
+    ended = given.at(given.now_ms + 1_000).then()
+
+    assert ["NodeFailed a", "RunFailed"] == facts(ended)
+    assert ("run/o:a.1",) == ended.discarded
+
+
 def test_ovr9_an_agent_that_ended_meanwhile_wakes_its_overseer_which_drops_a_success() -> None:
     """Whoever would record a success must read first that the agent's time was over."""
     nodes = (NodePlan(id=name, work=working(timeout_ms=1_000)) for name in ("a", "b"))
