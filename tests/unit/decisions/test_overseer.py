@@ -21,6 +21,7 @@ from mulligan.decisions.decision import (
 from mulligan.decisions.overseer_request import model_for
 from mulligan.decisions.parking import parked
 from mulligan.decisions.task import decide
+from mulligan.decisions.turn import Submitted
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.facts import (
     AllowanceReserved,
@@ -31,6 +32,7 @@ from mulligan.events.facts import (
     OutputRepairRequested,
     OutputRepairSucceeded,
     RunCancelRequested,
+    RunResumed,
     Usage,
 )
 from mulligan.events.payload import Payload
@@ -280,6 +282,45 @@ def test_the_call_ends_with_its_agents_time() -> None:
     assert 5_000 == decision.effect.within_ms
 
 
+def test_ovr10_the_call_ends_before_its_candidate_expires() -> None:
+    given, _ = rejected()
+
+    decision = given.at(given.now_ms + 14 * 60 * 1_000 + 30_000).then(TASK)
+
+    assert isinstance(decision.effect, AskModel)
+    assert 30_000 == decision.effect.within_ms
+
+
+def test_ovr11_an_overseer_whose_process_ends_records_its_answer_and_leaves() -> None:
+    given = asking()
+    context = Context(given.now_ms, _value_of, prepare, 1.0, given.candidates.get)
+
+    outcome = ModelOutcome("a.overseer.1#1", REPAIRED)
+    decision = decide(given.state, f"run/{TASK}", context, outcome, record_only=True)
+
+    assert "NodeCompleted a" in facts(decision)
+    assert Release("end") == decision.release
+    assert ("run/o:a.1",) == decision.discarded
+
+
+def test_ovr2_the_same_attempt_is_not_overseen_twice() -> None:
+    """An operator's resume goes on with the attempt that the overseer has seen."""
+    given = asking(recovery_limit=1)
+    heard(given, said("No."))
+    given.then()
+    given.then(outcome=ModelOutcome("a#2", submitted()))
+    given.then("o:a.2")
+    given.then("o:a.2", ModelOutcome("a.overseer.2#1", said("No.")))
+    assert "AllowanceExhausted a" in facts(given.then())
+    given.happened(RunResumed())
+    given.then()
+
+    again = given.then(outcome=ModelOutcome("a#3", submitted()))
+
+    assert "OutputRejected a" in facts(again)
+    assert "OutputRepairRequested a" not in facts(again)
+
+
 def test_what_stops_the_overseer_itself_is_its_failure_and_parks_nothing() -> None:
     given, _ = rejected()
     before = parked(given.state, f"run/{TASK}", "poison")
@@ -323,6 +364,10 @@ def test_ovr10_nothing_prints_a_candidate() -> None:
     started = given.then(TASK)
     failed = heard(given, said(f"{CANARY} is all I have"))
 
-    for printed in (decision, started, failed, given.state, given.log, decision.sealed[0]):
+    outcome = ModelOutcome("a#1", submitted())
+    candidate = Submitted(BAD, submitted().calls[0])
+    seen = (decision, started, failed, given.state, given.log, decision.sealed[0])
+    assert started.effect is not None
+    for printed in (*seen, outcome, candidate, started.effect, started.effect.prepared.request):
         assert CANARY not in repr(printed)
         assert CANARY not in str(printed)
