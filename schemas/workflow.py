@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -170,6 +171,18 @@ class Settings(_Model):
         if value > LONGEST_OUTPUT_REPAIR_MS:
             raise PydanticCustomError(
                 "duration", "at most 10m: what is to be repaired is kept for 15 minutes"
+            )
+        return value
+
+    @field_validator("api_base")
+    @classmethod
+    def _without_secrets(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise PydanticCustomError(
+                "secret_address",
+                "an address alone, without user, password, query or fragment: it is kept in the "
+                "log; the provider's key belongs into the environment of the workers",
             )
         return value
 

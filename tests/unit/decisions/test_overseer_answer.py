@@ -41,12 +41,11 @@ def judged(
         ("not_completed", {"refused": True}),
         ("not_completed", {"repetitive": True}),
         ("not_completed", {"terminal": False}),
-        ("not_completed", {"finish_reason": None}),
         ("not_completed", {"finish_reason": "content_filter"}),
         ("truncated", {"finish_reason": "length"}),
         ("truncated", {"cap": 9, "usage": Usage(completion_tokens=9)}),
     ],
-    ids=["call", "refusal", "loop", "no end", "no reason", "filter", "length", "at its cap"],
+    ids=["call", "refusal", "loop", "no end", "filter", "length", "at its cap"],
 )
 def test_ovr6_a_whole_repair_in_a_turn_that_is_not_complete_does_not_count(
     reason: str, more: dict[str, Any]
