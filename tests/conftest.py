@@ -376,9 +376,7 @@ def zygote() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def forked(
-    zygote: subprocess.Popen[str], tmp_path: Path
-) -> Iterator[Callable[..., ForkedWorker]]:
+def forked(zygote: subprocess.Popen[str], tmp_path: Path) -> Iterator[Callable[..., ForkedWorker]]:
     """
     Starts a worker process with this environment, forked from one that has imported the program; it
     ends with the test.

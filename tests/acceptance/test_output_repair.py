@@ -55,7 +55,8 @@ def marker(of: str) -> str:
 CANDIDATE, REASONING = marker("candidate"), marker("reasoning")
 API_KEY, TRANSCRIPT = marker("key"), marker("transcript")
 LEASE_MS = 1_000
-COMMANDS = ("trace", "chat", "usage", "recovery", "status", "tail", "verify")
+COMMANDS = ("trace", "chat", "usage", "recovery", "status", "tail", "verify", "repair-log")
+OF_ALL_RUNS = ("list", "status", "usage", "tail", "doctor")
 
 
 def submit(arguments: str, attempt: int | None = 1, **more: Any) -> dict[str, Any]:
@@ -105,9 +106,7 @@ def of_overseer(request: ReceivedRequest) -> bool:
 class Desk:
     """A server, the runs and models of a test, and all that the system writes."""
 
-    def __init__(
-        self, server: ValkeyServer, forked: Callable[..., Any] | None = None
-    ) -> None:
+    def __init__(self, server: ValkeyServer, forked: Callable[..., Any] | None = None) -> None:
         self.server = server
         self._forked = forked
         self.client = Client(Settings(redis_url=server.url))
@@ -214,7 +213,7 @@ ASKED = ["Requested", "Started"]
 
 
 def stored(server: ValkeyServer) -> dict[str, str]:
-    """Every key of the server but sealed candidates, as text."""
+    """Every key of the server but sealed candidates, as text; fails for what it can't read."""
     readers: dict[str, Callable[[Any, str], Any]] = {
         "string": lambda client, key: client.get(key),
         "hash": lambda client, key: client.hgetall(key),
@@ -228,8 +227,8 @@ def stored(server: ValkeyServer) -> dict[str, str]:
         for raw in client.scan_iter():
             key = raw.decode()
             if ":sealed:" not in key:
-                kind = client.type(key).decode()
-                found[key] = repr(readers[kind](client, key)) if kind in readers else ""
+                read = readers[client.type(key).decode()]
+                found[key] = f"{key} {read(client, key)!r}"
         return found
 
 
@@ -617,6 +616,63 @@ def test_ovr3_what_is_not_repairable_never_meets_the_overseer(desk: Desk, name: 
     assert ([], []) == (ended.repairs, model.overseers)
     assert [reason] == ended.reasons
     assert {"n": 2} == ended.output
+
+
+ASKING = {"request_user_input": "[{}]", "ask_user_question": '{{"questions": {}}}'}
+
+
+@pytest.mark.parametrize("tool", ASKING)
+def test_ovr3_a_malformed_question_never_meets_the_overseer(desk: Desk, tool: str) -> None:
+    call = {"name": tool, "arguments": ASKING[tool].format(CANDIDATE)}
+    turn = {"match": {"attempt": 1}, "reasoning": REASONING, "tool_calls": [call]}
+    model, ended = desk.run(turn, REPAIRED, GOOD, agent={"allow_user_input": True})
+
+    assert ([], []) == (ended.repairs, model.overseers)
+    assert 1 == len(ended.reasons)
+    assert {"n": 2} == ended.output
+
+
+# --- What the commands show ----------------------------------------------------------------------
+
+
+def test_ovr10_what_is_shown_of_all_runs_and_written_of_one_holds_no_marker(
+    desk: Desk, tmp_path: Path
+) -> None:
+    _, ended = desk.run(BAD, overseer(text=f"It is {CANDIDATE}."), GOOD)
+    desk.cli("projector", "--once")
+    shown = {name: desk.cli(name) for name in OF_ALL_RUNS}
+    shown |= {f"{name} --json": desk.cli(name, "--json") for name in OF_ALL_RUNS if name != "tail"}
+    shown |= {"workspace": desk.cli("workspace", ended.state.run, "--to", str(tmp_path))}
+    shown |= {str(file): file.read_text() for file in tmp_path.rglob("*") if file.is_file()}
+
+    for where, text in shown.items():
+        for marker in (CANDIDATE, REASONING, API_KEY):
+            assert marker not in text, f"{marker} in {where}"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["people", "programs"])
+def test_ovr10_what_run_prints_holds_no_marker(
+    bare: Desk, tmp_path: Path, command: Callable[..., Any], form: list[str]
+) -> None:
+    """It works the run in its own process, whose log at DEBUG stands among its progress."""
+    model = bare.model(BAD, overseer(text=f"It is {CANDIDATE}."), GOOD)
+    node = {"id": "a", "kind": "agent", "prompt": TRANSCRIPT, "output_schema": SCHEMA}
+    settings = {"model": "openai/m", "api_base": model.url}
+    file = tmp_path / "flow.yaml"
+    file.write_text(json.dumps({"name": "f", "settings": settings, "nodes": [node]}))
+
+    done = command(
+        *("run", str(file), "--run-id", "shown", *form),
+        MULLIGAN_REDIS_URL=bare.server.url,
+        MULLIGAN_LOG_LEVEL="debug",
+        OPENAI_API_KEY=API_KEY,
+    )
+
+    bare.runs.append("shown")
+    assert 0 == done.returncode, done.stderr
+    assert [*ASKED, "missing_arguments"] == repairs(bare.events("shown"))
+    for marker in (CANDIDATE, REASONING, API_KEY, TRANSCRIPT):
+        assert marker not in done.stdout + done.stderr
 
 
 # --- Outside a run -------------------------------------------------------------------------------

@@ -48,13 +48,20 @@ def test_the_contract_example_loads(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["http://me:s3cret@host/v1", "http://s3cret@host/v1", "http://host/v1?key=s3cret", "h:/v1#s3cret"],
+    [
+        "http://me:s3cret@host/v1",
+        "http://s3cret@host/v1",
+        "http://host/v1?key=s3cret",
+        "h:/v1#s3cret",
+    ],
 )
 def test_ovr10_an_address_with_a_secret_is_refused_and_not_quoted(
     folder: Path, address: str
 ) -> None:
     """A plan is kept in the log, where no key belongs."""
-    (told,) = problems(folder, f"name: brief\nsettings: {{api_base: '{address}'}}\nnodes:\n{COLLECT}")
+    (told,) = problems(
+        folder, f"name: brief\nsettings: {{api_base: '{address}'}}\nnodes:\n{COLLECT}"
+    )
 
     assert "settings.api_base: an address alone" in told
     assert "s3cret" not in told
