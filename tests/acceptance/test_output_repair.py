@@ -472,7 +472,7 @@ def test_ovr2_ovr7_a_failed_repair_leaves_the_original_error(desk: Desk, name: s
 
 def test_ovr9_a_time_out_of_the_overseer_alone_is_a_failure(desk: Desk) -> None:
     late = {**REPAIRED, "delay_ms": 20_000}
-    _, ended = desk.run(BAD, late, GOOD, output_repair_timeout="300ms")
+    _, ended = desk.run(BAD, late, GOOD, output_repair_timeout="1s")
 
     assert {"n": 2} == ended.output
     assert [*ASKED, "invocation_failed"] == ended.repairs
