@@ -197,6 +197,7 @@ def _intent(invocation: Invocation, prepared: Prepared) -> ModelRequested:
         mode=prepared.request.mode,
         model=prepared.model,
         digest=prepared.digest,
+        asked=dict(prepared.request.parameters),
         sent=prepared.sent,
     )
 

@@ -4,6 +4,8 @@ What the overseer asks: one request that knows nothing of the conversation (OVR-
 
 from __future__ import annotations
 
+from typing import Any
+
 from mulligan.completion.verdict import Issue, detail
 from mulligan.decisions.conversation import SUBMIT_OUTPUT
 from mulligan.events.facts import OutputIssue
@@ -11,6 +13,7 @@ from mulligan.events.ids import node_of_invocation, overseer_invocation, request
 from mulligan.events.payload import canonical
 from mulligan.projections.state import Invocation, RunState
 from mulligan.providers.port import Message, ModelRequest
+from mulligan.schemas.plan import AgentPlan
 
 INSTRUCTIONS = (
     "You repair the arguments of a function call whose form is wrong. The user's message is a JSON "
@@ -42,11 +45,17 @@ def request_for(state: RunState, invocation: Invocation, candidate: str) -> Mode
             Message(role="user", content=canonical(given).decode()),
         ),
         mode="prompt",
+        parameters=_limit(agent),
         api_base=settings.api_base,
         stream=False,
         node=node_of_invocation(invocation.id),
         attempt=invocation.attempt,
     )
+
+
+def _limit(agent: AgentPlan) -> dict[str, Any]:
+    """The author's own limit on the agent's output holds for its repair too (REC-10)."""
+    return {} if agent.max_output_tokens is None else {"max_tokens": agent.max_output_tokens}
 
 
 def _issue(issue: OutputIssue) -> Issue:

@@ -27,6 +27,7 @@ from mulligan.events.facts import (
     AllowanceReserved,
     Cause,
     ModelAnswered,
+    ModelRequested,
     NodeFailed,
     OutputRepairFailed,
     OutputRepairRequested,
@@ -126,6 +127,16 @@ def test_ovr11_the_intent_and_the_start_are_one_append() -> None:
     assert 120_000 == decision.effect.within_ms
     recovery = given.state.invocations["a"].recovery
     assert (1, 0) == (recovery.requests, recovery.used), "it draws on no allowance (OVR-2)"
+
+
+def test_rec10_the_agents_own_output_limit_holds_for_its_repair() -> None:
+    given, _ = rejected(max_output_tokens=50)
+
+    decision = given.then(TASK)
+
+    assert isinstance(decision.effect, AskModel)
+    assert {"max_tokens": 50} == decision.effect.prepared.request.parameters
+    assert 50 == of(decision, ModelRequested).sent["max_tokens"]
 
 
 def test_rec34_a_request_without_a_slot_waits_and_is_no_intent() -> None:
