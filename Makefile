@@ -26,7 +26,7 @@ demo: $(VENV)/.ready ## Set up, then run the main job on an embedded Valkey
 
 test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI does
 	@$(MAKE) --no-print-directory check
-	$(BIN)/pytest --numprocesses 2
+	$(BIN)/pytest --numprocesses 3
 
 soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
 	$(BIN)/python bench/load.py
