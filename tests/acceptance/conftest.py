@@ -5,6 +5,7 @@ A user's folder: a workflow file with its tools beside it, and a model over real
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,15 @@ class Desk:
         with self.server.client() as client:
             kinds = ("r:", "tasks", "due", "runs", "feed")
             return not [key for kind in kinds for key in client.keys(f"*}}:{kind}*")]
+
+
+@pytest.fixture(autouse=True)
+def _own_modules() -> Iterator[None]:
+    """Each desk has a module `my_tools` of its own; one that a test has loaded ends with it."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    sys.modules.pop("my_tools", None)
 
 
 @pytest.fixture

@@ -189,12 +189,15 @@ def test_an_event_of_a_newer_version(desk: Any) -> None:
         client.xadd(key, newer, id="2-0")
         client.hset(Keys(0).runs, "one", client.hget(Keys(0).runs, "one").replace(b"1", b"2", 1))
 
-    for verb in ("status", "trace", "verify", "tail", "resume", "cancel"):
+    for verb in ("status", "trace", "tail", "resume", "cancel"):
         ended = desk.mulligan(verb, "one")
         assert ended.returncode == 5, ended.stderr
         assert "unknown type 'RunTeleported'" in ended.stderr
         assert "upgrade" in ended.stderr
         assert "Traceback" not in ended.stderr
+    verified = desk.mulligan("verify", "one")
+    assert verified.returncode == 6, verified.stderr
+    assert "unknown type 'RunTeleported'" in verified.stdout
     with WorkerProcess(desk.server.url, api_base=desk.model.url, folder=desk.folder) as worker:
         until(lambda: worker.logged("task_left"), 30.0, worker.log)
         assert "RunTeleported" in worker.logged("task_left")[0]["reason"]

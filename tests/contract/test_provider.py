@@ -39,7 +39,7 @@ KEY = "sk-CANARY-KEY"
 CANARY = "CANARY"
 WAIT_SECONDS = 10.0
 PATIENT = Deadlines(first_byte_ms=30_000, idle_ms=1_000)
-HASTY = Deadlines(first_byte_ms=500, idle_ms=300)
+HASTY = Deadlines(first_byte_ms=2_000, idle_ms=300)
 SUBMIT = ToolOffer(
     name="submit_output",
     description="Submit the output.",
