@@ -311,7 +311,9 @@ def test_ovr5_the_request_is_isolated(desk: Desk) -> None:
     model, ended = desk.run(BAD, REPAIRED, agent={"temperature": 0.5, "max_output_tokens": 900})
 
     (request,) = model.overseers
-    assert {"model", "messages"} == request.body.keys()
+    # Of the agent's own settings the limit on its output alone: users' limits hold (REC-10).
+    assert {"model", "messages", "max_tokens"} == request.body.keys()
+    assert 900 == request.body["max_tokens"]
     system, user = request.body["messages"]
     assert ("system", "user") == (system["role"], user["role"])
     given = json.loads(user["content"])
