@@ -4,7 +4,7 @@ WORKDIR /src
 RUN python -m venv /opt/mulligan
 # The locked packages are a layer of their own: a change of our code does not fetch them again.
 COPY requirements.lock ./
-RUN /opt/mulligan/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
+RUN /opt/mulligan/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement requirements.lock
 COPY . .
 RUN /opt/mulligan/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 

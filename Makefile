@@ -17,7 +17,7 @@ $(VENV)/.ready: pyproject.toml requirements.lock
 	  || { echo "mulligan needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "Setting up $(VENV): packages are downloaded and installed, in minutes, once."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
