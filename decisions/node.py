@@ -79,7 +79,7 @@ def _function(state: RunState, node: Node, context: Context) -> Step:
 def _call(state: RunState, node: Node, plan: FunctionPlan, context: Context, attempt: int) -> Step:
     arguments = scope.values(state, node.id, plan.arguments, context.value_of)
     if "idempotency_key" in plan.arguments:
-        arguments["idempotency_key"] = f"{state.run}:{node.id}"
+        arguments["idempotency_key"] = f"{state.begun_in(node.id)}:{node.id}"
     return Step(
         (NewEvent(NodeStarted(), node=node.id, attempt=attempt),),
         effect=CallFunction(node.id, plan, arguments),

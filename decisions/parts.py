@@ -126,7 +126,8 @@ def _call(
     """
     node = node_of_invocation(invocation.id)
     named = scope.values(state, node, plugin.arguments, context.value_of)
-    values = {KEY: f"{state.run}:{invocation.id}:{plugin.call.path}", **named, **own}
+    key = f"{state.begun_in(node)}:{invocation.id}:{plugin.call.path}"
+    values = {KEY: key, **named, **own}
     plan = FunctionPlan(
         call=plugin.call,
         arguments=plugin.arguments,

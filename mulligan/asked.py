@@ -51,6 +51,12 @@ def check_delay(delay_ms: object) -> None:
         )
 
 
+def check_version(version: object) -> None:
+    """Raises InvalidInput for what is no version of a run."""
+    if type(version) is not int or version < 1:
+        raise InvalidInput(f"version {_shown(version)} is none: the events of a run count from 1")
+
+
 def check_tags(tags: object) -> tuple[str, ...]:
     """The tags as a run keeps them. Raises InvalidInput: what they may be."""
     if isinstance(tags, str | bytes) or not isinstance(tags, Collection):

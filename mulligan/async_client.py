@@ -93,6 +93,10 @@ class AsyncClient:
             )
         )
 
+    async def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:
+        """See `Client.fork`."""
+        return await self._call(partial(self._client.fork, run, at_version, run_id=run_id))
+
     # --- Readers ---------------------------------------------------------------------------------
 
     async def status(self, run: str) -> RunState:

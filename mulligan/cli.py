@@ -27,6 +27,7 @@ _COMMANDS = {
     "doctor": "check server, queue and workers, and say what to do",
     "down": "stop the embedded server",
     "enqueue": "ask for a run and print its id",
+    "fork": "a new run from the first events of another",
     "gates": "judge a Markdown text, without a model or Redis",
     "projector": "keep the rows that lists show",
     "list": "runs by status, workflow, tag and time",

@@ -25,9 +25,11 @@ from mulligan.asked import (
     check_priority,
     check_run_id,
     check_tags,
+    check_version,
     check_words,
 )
 from mulligan.decisions import answers, people
+from mulligan.decisions.fork import fork
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.envelope import Envelope
@@ -135,6 +137,28 @@ class Client:
         )
         self._append(append, priority)
         return run
+
+    def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:
+        """
+        Ask for a run that begins as a copy of another's events up to `at_version`, and return its
+        id. What had a result by then keeps it; what was under way goes on as if its worker were
+        lost. With a `run_id` of your own, asking again is the same fork.
+
+        Raises:
+            RunUnknown: there is no such run.
+            InvalidInput: the version is none of its own, lies within an append, or nothing would go
+                on from there; the message says which would do.
+            RunExists: the id is taken by another run.
+        """
+        check_version(at_version)
+        if run_id is not None:
+            check_run_id(run_id)
+        events = list(self.events(run))
+        state = fold(run, events)
+        forked = run_id if run_id is not None else f"{state.workflow}-{secrets.token_hex(6)}"
+        append = fork(events, at_version, forked, _op(), partial(self.value, run))
+        self._append(append, state.priority)
+        return forked
 
     def plan(self, workflow: Flow, *, model: str | None = None) -> Plan:
         """

@@ -28,15 +28,16 @@ def problems(events: Iterable[Envelope]) -> list[str]:
     """
     Every way in which a history can't be that of a run: empty for a sound one.
 
-    Versions rise by one from a `RunRequested` on; nothing but late receipts follows the run's end;
-    a node ends once and starts only when it is ready; a request is answered, or given up, once; a
-    tool starts after it was called, and a `write` once, unless a person let it be tried again; no
-    result is followed by another start; what wants approval starts after it, and never after a
-    denial; what is answered was asked, once; rounds of repair are counted by one and bounded by
-    their node's rounds and money, at levels that never go down, and none begins on a draft that
-    passed; an agent is called, and ends, once; the overseer is asked once an attempt at most, ends
-    once, and not after its run's cancellation; no allowance is overdrawn, gives back more than it
-    reserved for transport, or is drawn on when it is exhausted or its run is being cancelled.
+    Versions rise by one from a `RunRequested` on; `RunForked` follows what was copied; nothing but
+    late receipts follows the run's end; a node ends once and starts only when it is ready; a
+    request is answered, or given up, once; a tool starts after it was called, and a `write` once,
+    unless a person let it be tried again; no result is followed by another start; what wants
+    approval starts after it, and never after a denial; what is answered was asked, once; rounds of
+    repair are counted by one and bounded by their node's rounds and money, at levels that never go
+    down, and none begins on a draft that passed; an agent is called, and ends, once; the overseer
+    is asked once an attempt at most, ends once, and not after its run's cancellation; no allowance
+    is overdrawn, gives back more than it reserved for transport, or is drawn on when it is
+    exhausted or its run is being cancelled.
     """
     check, repairs = _Check(), RepairCheck()
     for event in events:
@@ -101,6 +102,10 @@ class _Check:
             self.say(event, f"node {event.node} was not ready")
         if event.node in self._closed_nodes:
             self.say(event, f"node {event.node} had ended")
+
+    def forked(self, event: Envelope, fact: facts.RunForked) -> None:
+        if event.version != fact.at_version + 1:
+            self.say(event, f"{fact.at_version} events are copied")
 
     def node_ended(self, event: Envelope, fact: Fact) -> None:
         if event.node in self._closed_nodes:
@@ -228,6 +233,7 @@ class _Check:
 _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.NodeReady: _Check.ready,
     facts.NodeStarted: _Check.started,
+    facts.RunForked: _Check.forked,
     _NODE_ENDS: _Check.node_ended,
     facts.ModelRequested: _Check.asked,
     (facts.ModelAnswered, facts.ModelFailed, facts.ModelInterrupted): _Check.heard,

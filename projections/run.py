@@ -95,6 +95,15 @@ def _resumed(state: RunState, event: Envelope, fact: facts.RunResumed) -> None:
             put_node(state, replace(node, status="running", reason=None))
 
 
+@on(facts.RunForked)
+def _forked(state: RunState, event: Envelope, fact: facts.RunForked) -> None:
+    """What was under way in the other run began there, and keeps the keys it had."""
+    state.forked_from, state.forked_at = fact.parent, fact.at_version
+    for node in list(state.nodes.values()):
+        if node.status in ("running", "retrying", "paused") and node.begun_in is None:
+            put_node(state, replace(node, begun_in=fact.parent))
+
+
 def _agents(state: RunState, node: str | None) -> list[Invocation]:
     """The invocations of one node, or all."""
     return list(state.invocations.values()) if node is None else state.agents_of(node)

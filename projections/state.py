@@ -330,6 +330,8 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ended_ms: int | None = None
     cause: str = ""
     """the event that made it ready"""
+    begun_in: str | None = None
+    """the run in which its work began, if this one was forked while it was under way"""
 
 
 class RunState(msgspec.Struct, kw_only=True):
@@ -347,6 +349,9 @@ class RunState(msgspec.Struct, kw_only=True):
     tags: tuple[str, ...] = ()
     priority: Priority = 0
     correlation: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
+    """the run whose first events these were, and how many"""
     nodes: dict[str, Node] = {}
     invocations: dict[str, Invocation] = {}
     repairs: dict[str, Repair] = {}
@@ -407,6 +412,13 @@ class RunState(msgspec.Struct, kw_only=True):
         """The plan of a node's repair loop; None: it has none."""
         work = self.plan_of(node).work
         return work if isinstance(work, RepairPlan) else None
+
+    def begun_in(self, node: str) -> str:
+        """
+        The run in which a node's work began: of this one's parent, if it was forked meanwhile. What
+        is repeated in a fork is repeated with the key by which its effect is known.
+        """
+        return self.nodes[node].begun_in or self.run
 
     def tool_of(self, invocation: Invocation, name: str) -> ToolSpec | None:
         """The tool that an invocation's agent may call by `name`."""

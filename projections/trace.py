@@ -99,6 +99,7 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.RunStarted: lambda f: "taken up by a worker",
     facts.RunPaused: lambda f: f"paused: {f.reason}{_more(f.detail)}",
     facts.RunResumed: lambda f: f"resumed by an operator{_more(f.target)}",
+    facts.RunForked: lambda f: f"forked from run {f.parent}, which was at version {f.at_version}",
     facts.RunCancelRequested: lambda f: f"cancellation asked for{_more(f.reason)}",
     facts.RunCancelled: lambda f: "cancelled",
     facts.RunCompleted: lambda f: f"completed with {_size(f.output)}",

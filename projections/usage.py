@@ -17,6 +17,7 @@ from mulligan.events.facts import (
     RunCancelled,
     RunCompleted,
     RunFailed,
+    RunForked,
     Usage,
 )
 from mulligan.events.ids import overseen
@@ -38,7 +39,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 class RunUsage(msgspec.Struct, kw_only=True):
     """
     A run's usage by model, with the requests that are still open. The overseer's stands apart from
-    that of the workflow's agents (OVR-8).
+    that of the workflow's agents (OVR-8). What a fork was copied with is its parent's usage.
     """
 
     run: str
@@ -72,6 +73,8 @@ def evolve(state: RunUsage, event: Envelope) -> None:
         case RunCompleted() | RunFailed() | RunCancelled():
             for request_id in list(state.open):  # nobody will hear of them any more
                 _report(state, request_id, None)
+        case RunForked():  # what was used up to here, the other run has used
+            state.models, state.overseer, state.open = {}, {}, {}
         case _:
             pass
     state.version, state.last_event = event.version, event.id

@@ -14,6 +14,7 @@ from mulligan.events.facts import (
     ModelInterrupted,
     ModelRequested,
     RunCancelled,
+    RunForked,
 )
 from mulligan.testing.scripted_model import ReceivedRequest
 
@@ -36,21 +37,9 @@ def unaccounted(
     logged: Counter[str] = Counter()
     interrupted: Counter[str] = Counter()
     for history in histories:
-        still_open: set[str] = set()
-        for event in history:
-            match event.data:
-                case ModelRequested(request_id=name):
-                    logged[name] += 1
-                    still_open.add(name)
-                case ModelInterrupted(request_id=name):
-                    interrupted[name] += 1
-                    still_open.discard(name)
-                case ModelAnswered(request_id=name) | ModelFailed(request_id=name):
-                    still_open.discard(name)
-                case RunCancelled():
-                    interrupted.update(still_open)
-                case _:
-                    pass
+        intents, lost = _intents(history)
+        logged += intents
+        interrupted += lost
     return [
         *(f"{name} was sent without an intent" for name in (sent - logged).elements()),
         *(
@@ -58,3 +47,28 @@ def unaccounted(
             for name in (logged - sent - interrupted).elements()
         ),
     ]
+
+
+def _intents(history: Iterable[Envelope]) -> tuple[Counter[str], Counter[str]]:
+    """The requests that a run, or a call, meant to send, and those that it may not have sent."""
+    intents: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    still_open: set[str] = set()
+    for event in history:
+        match event.data:
+            case ModelRequested(request_id=name):
+                intents[name] += 1
+                still_open.add(name)
+            case ModelInterrupted(request_id=name):
+                lost[name] += 1
+                still_open.discard(name)
+            case ModelAnswered(request_id=name) | ModelFailed(request_id=name):
+                still_open.discard(name)
+            case RunCancelled():
+                lost.update(still_open)
+            case RunForked():  # what is before it, another run has sent
+                intents.clear()
+                lost.clear()
+            case _:
+                pass
+    return intents, lost

@@ -19,6 +19,7 @@ from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.enqueue import Enqueued
+from mulligan.commands.fork import Forked
 from mulligan.commands.gates import GatesReport
 from mulligan.commands.list_runs import RunList
 from mulligan.commands.rebuild import Rebuilt
@@ -48,6 +49,7 @@ PUBLISHED: dict[str, type] = {
     "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
+    "fork": Forked,
     "gap": Gap,
     "gates": GatesReport,
     "list": RunList,

@@ -35,7 +35,7 @@ class NodeView(msgspec.Struct, kw_only=True):
 class RunView(msgspec.Struct, kw_only=True):
     """
     A run now. `why` says why it has no output, `waits_for` what people are asked, whole; times are
-    server milliseconds.
+    server milliseconds. A fork began as a copy of `forked_from`, up to version `forked_at`.
     """
 
     kind: Literal["run"] = "run"
@@ -46,6 +46,8 @@ class RunView(msgspec.Struct, kw_only=True):
     why: str
     version: int
     tags: tuple[str, ...]
+    forked_from: str | None
+    forked_at: int | None
     requested_ms: int | None
     started_ms: int | None
     ended_ms: int | None
@@ -77,6 +79,8 @@ def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
         why=why(state) if state.status in ("paused", "failed") else "",
         version=state.version,
         tags=state.tags,
+        forked_from=state.forked_from,
+        forked_at=state.forked_at,
         requested_ms=state.requested_ms,
         started_ms=state.started_ms,
         ended_ms=state.ended_ms,
@@ -107,6 +111,8 @@ def _show_run(shown: RunView, as_json: bool) -> None:
     reason = f" ({shown.reason})" if shown.reason else ""
     click.echo(f"{shown.run}  {shown.workflow}  {shown.status}{reason}  version {shown.version}")
     click.echo(f"requested {clock(shown.requested_ms)}, ended {clock(shown.ended_ms)} (UTC)")
+    if shown.forked_from is not None:
+        click.echo(f"forked from {shown.forked_from} at version {shown.forked_at}")
     if shown.why:
         click.echo(f"why: {legible(shown.why)}")
     rows = [(name, _standing(node), str(node.attempt or "-")) for name, node in shown.nodes.items()]

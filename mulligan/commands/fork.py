@@ -1,0 +1,38 @@
+"""`mulligan fork RUN --at VERSION`: a new run from the first events of another."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+import msgspec
+
+from mulligan.client import Client
+from mulligan.commands.printing import json_option, show_json
+
+
+class Forked(msgspec.Struct, kw_only=True):
+    """A run that was begun as a copy of another's events, up to a version."""
+
+    kind: Literal["forked"] = "forked"
+    run: str
+    parent: str
+    at_version: int
+
+
+@click.command()
+@click.argument("run")
+@click.option("--at", "version", type=int, required=True, help="The last event to copy.")
+@click.option("--run-id", help="The same id with the same RUN and version is the same fork.")
+@json_option
+def fork(run: str, version: int, run_id: str | None, as_json: bool) -> None:
+    """
+    Begin a new run with what RUN had recorded up to a version, which `mulligan trace` counts. What
+    had its result keeps it; what was under way goes on as if its worker had been lost.
+    """
+    with Client() as client:
+        forked = client.fork(run, version, run_id=run_id)
+    if as_json:
+        show_json(Forked(run=forked, parent=run, at_version=version))
+    else:
+        click.echo(forked)
