@@ -12,6 +12,8 @@ from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
+from msgspec.structs import replace
+
 from mulligan.actors.crash_points import reach
 from mulligan.actors.writes import Write
 from mulligan.decisions.decision import (
@@ -121,10 +123,12 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     timeout_ms = spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
     reach("tool.before")
     started_s = time.monotonic()
-    if spec.effect == "write":
-        result = _write(session, "tool", spec, effect.arguments, timeout_ms, key=effect.key)
+    if effect.effect == "write":
+        write = _write_of(session, "tool", spec, effect.arguments, timeout_ms)
+        write = replace(write, key=effect.key, context=effect.context)
+        result = session.runtime.writes.run(session.lease, write)
     else:
-        result = within(timeout_ms, partial(tool.call, deepcopy(effect.arguments), key=effect.key))
+        result = within(timeout_ms, called(tool, effect))
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
     return tool_outcome(effect, result, duration_ms, timeout_ms)
@@ -133,23 +137,36 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
 def observe_tool(tool: Tool[..., Any], effect: ObserveTool) -> ObservedOutcome:
     """Ask a tool's `verify`; one that does not answer within the tool's time can't tell."""
     timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
-    seen = within(timeout_ms, partial(tool.observe, deepcopy(effect.arguments), key=effect.key))
+    arguments = deepcopy(effect.arguments)
+    seen = within(
+        timeout_ms, partial(tool.observe, arguments, key=effect.key, context=effect.context)
+    )
     if seen == "succeeded" or seen == "not_started":
         return ObservedOutcome(effect.call_id, seen)
     return ObservedOutcome(effect.call_id, "unknown")
 
 
+def called(tool: Tool[..., Any], effect: RunTool) -> Callable[[], ToolResult]:
+    """The call of a tool, to be made in this process."""
+    arguments = deepcopy(effect.arguments)
+    return partial(tool.call, arguments, key=effect.key, context=effect.context)
+
+
 def tool_outcome(
     effect: RunTool, result: ToolResult | None, duration_ms: int, timeout_ms: int
 ) -> ToolOutcome:
-    """What a tool came to; None: it gave no result, and a `write` may have taken effect."""
+    """
+    What a tool came to. None: it gave no result, and a `write` may have taken effect, as it may if
+    the tool itself says that it can't tell.
+    """
+    open_ended = result is None or result.unknown
     error = _error(result, duration_ms, timeout_ms)
     return ToolOutcome(
         call_id=effect.call_id,
         execution=effect.execution,
         result=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
-        unknown=result is None and effect.spec.effect == "write",
+        unknown=open_ended and effect.effect == "write",
         duration_ms=duration_ms,
     )
 
@@ -160,8 +177,9 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
     reach("function.before")
     started_s = time.monotonic()
     if plan.effect == "write":
-        result = _write(session, "function", plan.call, effect.arguments, plan.timeout_ms)
-        if result is None:
+        write = _write_of(session, "function", plan.call, effect.arguments, plan.timeout_ms)
+        result = session.runtime.writes.run(session.lease, write)
+        if result is None or result.unknown:
             return None
     else:
         result = within(
@@ -201,25 +219,22 @@ def _rework(session: Session, effect: ReworkDraft) -> DraftOutcome:
     )
 
 
-def _write(
+def _write_of(
     session: Session,
     kind: Literal["tool", "function"],
     code: ToolSpec | CodeRef,
     arguments: Any,
     timeout_ms: int | None,
-    key: str | None = None,
-) -> ToolResult | None:
-    """Run what must not be repeated where the lease's end stops it; None: nobody knows."""
-    write = Write(
+) -> Write:
+    """What must not be repeated, to be run where the lease's end stops it."""
+    return Write(
         kind=kind,
         path=code.path,
         digest=code.digest,
         folders=session.fold.code_path,
         arguments=arguments,
-        key=key,
         timeout_ms=timeout_ms,
     )
-    return session.runtime.writes.run(session.lease, write)
 
 
 def _error(result: ToolResult | None, took_ms: int, timeout_ms: int | None) -> Cause | None:

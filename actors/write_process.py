@@ -23,6 +23,7 @@ from mulligan.actors.alarm import Alarm, new_alarm
 from mulligan.actors.code import load
 from mulligan.errors import MulliganError
 from mulligan.schemas.code import import_code
+from mulligan.schemas.run_context import RUN_CONTEXT, RunContext
 from mulligan.tools.call import call_function
 from mulligan.tools.registry import Tool
 from mulligan.tools.result import ToolResult
@@ -54,6 +55,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     app: str | None
     arguments: Any
     key: str | None
+    context: RunContext | None
     deadline_s: float
     end_s: float | None
 
@@ -150,9 +152,16 @@ def _run(call: Call) -> ToolResult:
     except MulliganError as error:
         return not_run(str(error))
     if call.kind == "function":
-        return call_function(code, call.arguments)
-    result: ToolResult = code.call(call.arguments, key=call.key)
+        return call_function(code, _with_context(call.arguments))
+    result: ToolResult = code.call(call.arguments, key=call.key, context=call.context)
     return result
+
+
+def _with_context(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A function's arguments, its run's context among them as what it was before it was sent."""
+    if RUN_CONTEXT not in arguments:
+        return arguments
+    return arguments | {RUN_CONTEXT: msgspec.convert(arguments[RUN_CONTEXT], RunContext)}
 
 
 def not_run(why: str) -> ToolResult:

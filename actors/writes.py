@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from mulligan.actors.write_process import PULSE, READY, Call, not_run, receive, send
+from mulligan.schemas.run_context import RunContext
 from mulligan.tools.result import ToolResult
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...]
     arguments: Any
     key: str | None = None
+    context: RunContext | None = None
     timeout_ms: int | None = None
 
 
@@ -213,6 +215,7 @@ def _call(number: int, lease: Lease, write: Write, app: str | None) -> Call:
         app=app,
         arguments=write.arguments,
         key=write.key,
+        context=write.context,
         deadline_s=lease.deadline_s,
         end_s=None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000,
     )

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import msgspec
 
 from mulligan.events.envelope import NewEvent
-from mulligan.events.facts import Cause
+from mulligan.events.facts import Cause, EffectClass
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import Sealed
 from mulligan.events.store import Move
 from mulligan.providers.port import Answer, Failure, ModelRequest, Prepared
 from mulligan.schemas.plan import FunctionPlan, PluginPlan, ToolSpec
+from mulligan.schemas.run_context import RunContext
 
 # --- In ------------------------------------------------------------------------------------------
 
@@ -108,13 +109,18 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class RunTool(msgspec.Struct, frozen=True):
-    """Run this tool, once, handing it the key; `execution` counts the call's starts."""
+    """
+    Run this tool, once, handing it the key and the run's context; `execution` counts the call's
+    starts, `effect` is the class of this call.
+    """
 
     call_id: str
     spec: ToolSpec
     arguments: Any
     key: str
     execution: int = 1
+    effect: EffectClass = "write"
+    context: RunContext | None = None
 
 
 class ObserveTool(msgspec.Struct, frozen=True):
@@ -124,6 +130,7 @@ class ObserveTool(msgspec.Struct, frozen=True):
     spec: ToolSpec
     arguments: Any
     key: str
+    context: RunContext | None = None
 
 
 class CallFunction(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from mulligan.events.facts import (
 from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.payload import Payload
 from mulligan.projections.state import Call, Invocation, RunState
+from mulligan.schemas.run_context import RunContext
 
 VERIFIED = "verify"
 """Who reconciled a call that its tool's own observation has settled."""
@@ -100,8 +101,28 @@ def _start(state: RunState, invocation: Invocation, call: Call, context: Context
     assert spec is not None
     execution = call.executions + 1
     started = ToolStarted(call_id=call.id, execution=execution)
-    effect = RunTool(call.id, spec, context.value_of(call.arguments), call.key, execution)
+    effect = RunTool(
+        call.id,
+        spec,
+        context.value_of(call.arguments),
+        call.key,
+        execution,
+        call.effect or spec.effect,
+        run_context(state, call.id, invocation.id),
+    )
     return Step((_event(invocation, started),), effect=effect)
+
+
+def run_context(state: RunState, call: str, owner: str) -> RunContext:
+    """What a tool or function is told of its run."""
+    assert state.plan is not None
+    return RunContext(
+        run=state.run,
+        call=call,
+        owner=owner,
+        origin_window=state.origin_window,
+        web=state.plan.settings.web,
+    )
 
 
 def _lost(state: RunState, invocation: Invocation, call: Call) -> Step:
@@ -123,7 +144,8 @@ def _open(state: RunState, invocation: Invocation, call: Call, context: Context)
     if spec is None or not spec.verifiable:
         return Step((_reconcile(invocation, call),))
     arguments = context.value_of(call.arguments)
-    return Step(effect=ObserveTool(call.id, spec, arguments, call.key))
+    told = run_context(state, call.id, invocation.id)
+    return Step(effect=ObserveTool(call.id, spec, arguments, call.key, told))
 
 
 def observed(invocation: Invocation, outcome: ObservedOutcome) -> Step:

@@ -297,7 +297,7 @@ def _request(
         tool=call.name,
         provider_id=call.id,
         arguments=Payload.of(arguments),
-        effect=spec.effect if spec else "read",
+        effect=spec.effect_of(arguments) if spec else "read",
         key=f"{state.run}:{own_id}",
     )
     if spec is not None:

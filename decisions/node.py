@@ -13,6 +13,7 @@ from mulligan.decisions.decision import (
     Release,
     Step,
 )
+from mulligan.decisions.effects import run_context
 from mulligan.errors import ExpressionFailed
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
@@ -27,6 +28,7 @@ from mulligan.events.facts import (
 )
 from mulligan.projections.state import Node, RunState
 from mulligan.schemas.plan import FunctionPlan
+from mulligan.schemas.run_context import RUN_CONTEXT
 
 
 def work(state: RunState, node: Node, context: Context, outcome: Outcome | None) -> Step:
@@ -80,6 +82,8 @@ def _call(state: RunState, node: Node, plan: FunctionPlan, context: Context, att
     arguments = scope.values(state, node.id, plan.arguments, context.value_of)
     if "idempotency_key" in plan.arguments:
         arguments["idempotency_key"] = f"{state.begun_in(node.id)}:{node.id}"
+    if RUN_CONTEXT in plan.arguments:
+        arguments[RUN_CONTEXT] = run_context(state, node.id, node.id)
     return Step(
         (NewEvent(NodeStarted(), node=node.id, attempt=attempt),),
         effect=CallFunction(node.id, plan, arguments),

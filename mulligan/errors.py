@@ -198,11 +198,13 @@ class ToolError(MulliganError):
     """
     Raised by a tool to fail with a code of its own, such as `page_in_use`.
 
-    The model reads code and message as the call's result.
+    The model reads code and message as the call's result. With `unknown` a `write` may have taken
+    effect all the same: it is not repeated, and its `verify`, or a person, says what became of it.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, *, unknown: bool = False) -> None:
         self.code = code
+        self.unknown = unknown
         super().__init__(message)
 
 

@@ -6,8 +6,10 @@ The environment wins over `.env`, and an empty value counts as unset.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -154,7 +156,35 @@ class Settings(BaseSettings):
         2_000, description="a whole number of milliseconds, at least 1"
     )
 
+    browser_socket: Path | None = Field(
+        None, description="the path of a socket, of at most 100 bytes"
+    )
+    browser_executable: Path | None = Field(None, description="the path of a Chromium or Chrome")
+    browser_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_from_json)] = Field(
+        (), description='a JSON list of hosts, such as ["example.org", "*.example.org"]'
+    )
+    browser_networks: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_from_json)] = Field(
+        (), description='a JSON list of networks, such as ["10.0.0.0/8"]'
+    )
+    browser_secrets: Annotated[
+        dict[str, tuple[str, ...]], NoDecode, BeforeValidator(_from_json)
+    ] = Field(
+        {},
+        description="a JSON object of variables' names and the hosts where each may be typed, such "
+        'as {"SITE_PASSWORD": ["example.org"]}',
+    )
+    browser_files: Path | None = Field(
+        None, description="the path of the folder from which files may be uploaded"
+    )
+
     _dotenv: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
+
+    @property
+    def browser_socket_path(self) -> Path:
+        """Where the browser bridge listens: as set, or in the data folder, if that is not long."""
+        if self.browser_socket is not None:
+            return self.browser_socket
+        return short_socket_path(self.data_dir / "browser.sock")
 
     def provider_key(self, name: str) -> SecretStr | None:
         """
@@ -205,6 +235,19 @@ def load_settings() -> Settings:
         )
     settings._dotenv = dotenv
     return settings
+
+
+MAX_SOCKET_PATH = 100
+"""Bytes of a unix socket's path; systems take 103 at least."""
+
+
+def short_socket_path(path: Path) -> Path:
+    """`path`, or one in the folder of temporary files that stands for it, if it is too long."""
+    full = path.absolute()
+    if len(os.fsencode(full)) <= MAX_SOCKET_PATH:
+        return full
+    name = hashlib.sha256(os.fsencode(full)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"mulligan-{os.getuid()}-{name}.sock"
 
 
 def _explained(error: ValidationError) -> str:

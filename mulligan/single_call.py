@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -30,7 +29,7 @@ from msgspec.structs import replace
 
 from mulligan.actors.assemble import repetition_of
 from mulligan.actors.call_slots import call_slot
-from mulligan.actors.perform import ask_model, observe_tool, tool_outcome, within
+from mulligan.actors.perform import ask_model, called, observe_tool, tool_outcome, within
 from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions.decision import (
     AskModel,
@@ -262,7 +261,7 @@ class _Call:
         tool = self._tools[effect.spec.path]
         timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
         started_s = time.monotonic()
-        result = within(timeout_ms, partial(tool.call, effect.arguments, key=effect.key))
+        result = within(timeout_ms, called(tool, effect))
         duration_ms = int((time.monotonic() - started_s) * 1000)
         return tool_outcome(effect, result, duration_ms, timeout_ms)
 
@@ -388,6 +387,7 @@ def _spec(path: str, tool: Tool[..., Any]) -> ToolSpec:
         path=path,
         digest="",
         timeout_ms=tool.timeout_ms,
+        cases=tool.cases,
     )
 
 

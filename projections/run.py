@@ -65,6 +65,7 @@ def _requested(state: RunState, event: Envelope, fact: facts.RunRequested) -> No
     state.input = fact.input
     state.tags = fact.tags
     state.priority = fact.priority
+    state.origin_window = fact.origin_window
     state.correlation = event.correlation
     state.requested_ms = event.time_ms
     graph.begin(state, plan)

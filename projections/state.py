@@ -369,6 +369,8 @@ class RunState(msgspec.Struct, kw_only=True):
     failure: Cause | None = None
     failed_node: str | None = None
     cancel_requested_ms: int | None = None
+    origin_window: str | None = None
+    """where it was asked for: the browser window whose pages it sees"""
     requested_ms: int | None = None
     started_ms: int | None = None
     ended_ms: int | None = None

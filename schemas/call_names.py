@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mulligan.schemas.problems import did_you_mean
+from mulligan.schemas.run_context import RUN_CONTEXT
 
 __all__ = [
     "DECOMPOSE_NAMES",
@@ -33,10 +34,14 @@ JOIN_NAMES = ("parts",)
 
 
 def names_taken(function: Callable[..., Any], offered: Iterable[str]) -> tuple[str, ...]:
-    """Those of the offered names and the key that `function` takes; all, if it takes any name."""
+    """
+    Those of the offered names, the key and the run's context that `function` takes. One that takes
+    any name is given all but the context, which it has to ask for.
+    """
     parameters = inspect.signature(function).parameters
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-    return tuple(name for name in (*offered, KEY) if takes_any or name in parameters)
+    taken = [name for name in (*offered, KEY) if takes_any or name in parameters]
+    return (*taken, *((RUN_CONTEXT,) if RUN_CONTEXT in parameters else ()))
 
 
 def call_problems(path: str, function: Callable[..., Any], offered: Iterable[str]) -> Iterator[str]:
@@ -58,4 +63,4 @@ def call_problems(path: str, function: Callable[..., Any], offered: Iterable[str
 def _is_missing(parameter: inspect.Parameter, given: list[str]) -> bool:
     by_name = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     required = by_name and parameter.default is parameter.empty
-    return required and parameter.name not in (*given, KEY)
+    return required and parameter.name not in (*given, KEY, RUN_CONTEXT)

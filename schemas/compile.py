@@ -36,6 +36,7 @@ from mulligan.schemas.plan import (
 )
 from mulligan.schemas.problems import describe
 from mulligan.schemas.scope import offered_names
+from mulligan.schemas.web_rules import WebRules
 from mulligan.schemas.workflow import (
     AgentDefinition,
     AgentNode,
@@ -197,4 +198,5 @@ def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:
         context_window=settings.limits.context_window,
         max_output_tokens=settings.limits.max_output_tokens,
         deadline_ms=settings.deadline,
+        web=WebRules(allow=tuple(settings.web.allow), networks=tuple(settings.web.networks)),
     )

@@ -16,6 +16,7 @@ import msgspec
 from mulligan.events.facts import EffectClass
 from mulligan.events.payload import canonical, digest_of
 from mulligan.schemas.tool_spec import DEFAULT_TOOL_TIMEOUT_MS, ToolSpec
+from mulligan.schemas.web_rules import WebRules
 
 __all__ = [
     "DEFAULT_TOOL_TIMEOUT_MS",
@@ -148,6 +149,7 @@ class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     max_output_tokens: int | None = None
     deadline_ms: int | None = None
+    web: WebRules = WebRules()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -8,13 +8,20 @@ import msgspec
 
 from mulligan.events.facts import EffectClass
 
-__all__ = ["DEFAULT_TOOL_TIMEOUT_MS", "Permission", "ToolLike", "ToolSpec"]
+__all__ = ["DEFAULT_TOOL_TIMEOUT_MS", "EffectCase", "Permission", "ToolLike", "ToolSpec"]
 
 Permission = Literal["allow", "ask"]
 """Whether a call of a tool is run as it is made, or waits for a person's approval."""
 
 DEFAULT_TOOL_TIMEOUT_MS = 60_000
 """How long a tool may run that names no limit of its own."""
+
+
+class EffectCase(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect class of calls whose arguments have these values, among others."""
+
+    given: dict[str, Any]
+    effect: EffectClass
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +31,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     `parameters` is the plain JSON Schema of its arguments (`strict_schema` makes the providers'
     form of it); `path` is `module:attribute`, `digest` that of its source; `verifiable` says
     whether the tool can be asked, after a crash, if a `write` took effect; `permission` is what its
-    author demands.
+    author demands. `effect` is the class of all calls that none of `cases` is about.
     """
 
     name: str
@@ -36,6 +43,16 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     verifiable: bool = False
     permission: Permission = "allow"
+    cases: tuple[EffectCase, ...] = ()
+
+    def effect_of(self, arguments: dict[str, Any]) -> EffectClass:
+        """The effect class of a call with these arguments: that of the first case that fits."""
+        for case in self.cases:
+            if all(
+                name in arguments and arguments[name] == case.given[name] for name in case.given
+            ):
+                return case.effect
+        return self.effect
 
 
 @runtime_checkable

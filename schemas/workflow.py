@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -30,6 +31,7 @@ from pydantic_core import PydanticCustomError
 
 from mulligan.events.facts import EffectClass
 from mulligan.schemas.plan import OutputModeSetting
+from mulligan.schemas.web_rules import HOST_PATTERN, network
 
 __all__ = [
     "AgentDefinition",
@@ -42,6 +44,7 @@ __all__ = [
     "RepairNode",
     "RetryPolicy",
     "Settings",
+    "Web",
     "WorkflowDefinition",
     "duration_ms",
     "workflow_json_schema",
@@ -92,6 +95,12 @@ Duration = Annotated[
         }
     ),
 ]
+Host = Annotated[
+    str, Field(pattern=HOST_PATTERN, description="example.org, *.example.org, HOST:PORT, or *")
+]
+Network = Annotated[
+    str, AfterValidator(network), Field(description="a network in CIDR form, such as 10.0.0.0/8")
+]
 Schema = dict[str, Any]
 
 
@@ -106,6 +115,17 @@ class RetryPolicy(_Model):
 
     backoff: Duration = 500
     backoff_max: Duration = 30_000
+
+
+class Web(_Model):
+    """
+    Where the browser of the workflow's agents may go. `allow` are hosts: `example.org`,
+    `*.example.org` (what stands below it), `example.org:8443`, or `*`. `networks` are those beyond
+    the public internet that these hosts may lead to: `127.0.0.0/8`, `10.0.0.0/8`.
+    """
+
+    allow: list[Host] = []
+    networks: list[Network] = []
 
 
 class Limits(_Model):
@@ -154,6 +174,7 @@ class Settings(_Model):
     retry: RetryPolicy = RetryPolicy()
     limits: Limits = Limits()
     deadline: Duration | None = None
+    web: Web = Web()
 
     @model_validator(mode="before")
     @classmethod

@@ -183,7 +183,7 @@ class _InPlace:
         found: Any = self._code[write.path]
         if write.kind == "function":
             return call_function(found, write.arguments)
-        result: ToolResult = found.call(write.arguments, key=write.key)
+        result: ToolResult = found.call(write.arguments, key=write.key, context=write.context)
         return result
 
     def close(self) -> None:

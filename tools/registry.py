@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, get_args, overload
 
 from pydantic import BaseModel, ValidationError
@@ -19,8 +19,9 @@ from mulligan.errors import InvalidInput
 from mulligan.events.facts import EffectClass, ToolOutcome
 from mulligan.schemas.call_names import KEY
 from mulligan.schemas.code import code_digest, import_code, import_path_of
+from mulligan.schemas.run_context import RUN_CONTEXT, RunContext
 from mulligan.schemas.strict import drop_strict_nulls
-from mulligan.schemas.tool_spec import Permission, ToolSpec
+from mulligan.schemas.tool_spec import EffectCase, Permission, ToolSpec
 from mulligan.tools.call import acall_function, call_function, finished
 from mulligan.tools.result import ToolResult, invalid_arguments
 from mulligan.tools.signature import arguments_model, takes
@@ -36,8 +37,8 @@ class Tool(Generic[_P, _R]):
     A function with what an agent and the runtime need to know of it.
 
     Calling the tool calls the function. `verify`, for a `write`, is asked after a crash whether a
-    call took effect: it takes arguments of the tool (those it names, and `idempotency_key` if it
-    names that) and returns True, False, or None if it can't tell.
+    call took effect: it takes arguments of the tool (those it names, and `idempotency_key` and
+    `run_context` if it names them) and returns True, False, or None if it can't tell.
     """
 
     def __init__(
@@ -49,9 +50,11 @@ class Tool(Generic[_P, _R]):
         timeout_ms: int | None = None,
         verify: Callable[..., bool | None] | None = None,
         permission: Permission = "allow",
+        cases: Sequence[EffectCase] = (),
     ) -> None:
-        if effect not in ("read", "idempotent", "write"):
-            raise InvalidInput(f"effect is read, idempotent or write, not {effect!r}")
+        for one in (effect, *(case.effect for case in cases)):
+            if one not in get_args(EffectClass):
+                raise InvalidInput(f"effect is read, idempotent or write, not {one!r}")
         if timeout_ms is not None and timeout_ms <= 0:
             raise InvalidInput(f"timeout_ms is above 0, not {timeout_ms}")
         if permission not in get_args(Permission):
@@ -62,6 +65,7 @@ class Tool(Generic[_P, _R]):
         self.timeout_ms = timeout_ms
         self.verify = verify
         self.permission: Permission = permission
+        self.cases = tuple(cases)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -94,38 +98,58 @@ class Tool(Generic[_P, _R]):
             timeout_ms=self.timeout_ms,
             verifiable=self.verify is not None,
             permission=self.permission,
+            cases=self.cases,
         )
 
-    def call(self, arguments: Mapping[str, Any], *, key: str | None = None) -> ToolResult:
+    def call(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        context: RunContext | None = None,
+    ) -> ToolResult:
         """
-        Run the tool with arguments as JSON values; `key` is the call's idempotency key.
+        Run the tool with arguments as JSON values; `key` is the call's idempotency key, `context`
+        tells of the run that it is made for, None outside a run.
 
         Never raises for what the tool does: a failure of any kind is a result with `is_error`.
         An asynchronous function runs in an event loop of its own; where a loop is running already,
         that raises RuntimeError, and `acall` is the one to use.
         """
-        given = self._validated(arguments, key)
+        given = self._validated(arguments, key, context)
         if isinstance(given, ToolResult):
             return given
         return call_function(self.function, given)
 
-    async def acall(self, arguments: Mapping[str, Any], *, key: str | None = None) -> ToolResult:
+    async def acall(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        context: RunContext | None = None,
+    ) -> ToolResult:
         """`call` for a running event loop; a synchronous function runs in a thread."""
-        given = self._validated(arguments, key)
+        given = self._validated(arguments, key, context)
         if isinstance(given, ToolResult):
             return given
         return await acall_function(self.function, given)
 
-    def observe(self, arguments: Mapping[str, Any], *, key: str | None = None) -> ToolOutcome:
+    def observe(
+        self,
+        arguments: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        context: RunContext | None = None,
+    ) -> ToolOutcome:
         """
         What `verify` says of a call that left no receipt (REC-31).
 
         `succeeded`, `not_started`, or `unknown` where it can't tell, fails, or is not there.
         """
-        given = self._validated(arguments, key)
+        given = self._validated(arguments, key, context)
         if self.verify is None or isinstance(given, ToolResult):
             return "unknown"
-        offered = {**given, KEY: key}
+        offered = {**given, KEY: key, RUN_CONTEXT: context}
         try:
             taken = {name: value for name, value in offered.items() if takes(self.verify, name)}
             seen = finished(self.verify(**taken))
@@ -134,7 +158,7 @@ class Tool(Generic[_P, _R]):
         return "succeeded" if seen is True else "not_started" if seen is False else "unknown"
 
     def _validated(
-        self, arguments: Mapping[str, Any], key: str | None
+        self, arguments: Mapping[str, Any], key: str | None, context: RunContext | None
     ) -> dict[str, Any] | ToolResult:
         plain = drop_strict_nulls(self.parameters, dict(arguments))
         try:
@@ -142,7 +166,8 @@ class Tool(Generic[_P, _R]):
         except ValidationError as error:
             return invalid_arguments(error)
         given = {name: getattr(model, name) for name in type(model).model_fields}
-        return given | ({KEY: key} if takes(self.function, KEY) else {})
+        offered = {KEY: key, RUN_CONTEXT: context}
+        return given | {n: value for n, value in offered.items() if takes(self.function, n)}
 
 
 @overload
@@ -157,6 +182,7 @@ def tool(
     verify: Callable[..., bool | None] | None = None,
     name: str | None = None,
     permission: Permission = "allow",
+    cases: Sequence[EffectCase] = (),
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
 
 
@@ -169,6 +195,7 @@ def tool(
     verify: Callable[..., bool | None] | None = None,
     name: str | None = None,
     permission: Permission = "allow",
+    cases: Sequence[EffectCase] = (),
 ) -> Any:
     """
     Make a function a tool.
@@ -182,6 +209,8 @@ def tool(
         name: what the model calls it, if not the function's name.
         permission: with `ask` every call waits until a person approves it, whatever the workflow
             says; a workflow can ask before calls of other tools too (`ask_before`).
+        cases: calls of another effect class than `effect`, by their arguments; the first that fits
+            counts.
 
     Raises InvalidInput for an unknown effect class or permission, or a timeout that is none.
     """
@@ -194,6 +223,7 @@ def tool(
             timeout_ms=timeout_ms,
             verify=verify,
             permission=permission,
+            cases=cases,
         )
 
     return decorate if function is None else decorate(function)

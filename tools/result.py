@@ -18,12 +18,16 @@ MAX_ISSUES = 10
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A JSON value, or with `is_error` a code and a message of at most 500 characters."""
+    """
+    A JSON value, or with `is_error` a code and a message of at most 500 characters. With `unknown`
+    a `write` may have taken effect all the same.
+    """
 
     value: Any = None
     is_error: bool = False
     code: str | None = None
     message: str | None = None
+    unknown: bool = False
 
 
 def success(value: Any) -> ToolResult:
@@ -37,7 +41,7 @@ def success(value: Any) -> ToolResult:
 def failure(error: BaseException) -> ToolResult:
     """The result for what a tool raised; a ToolError brings its own code."""
     if isinstance(error, ToolError):
-        return _error(error.code, str(error))
+        return _error(error.code, str(error), unknown=error.unknown)
     code = "timeout" if isinstance(error, TimeoutError) else "tool_exception"
     return _error(code, f"{type(error).__name__}: {error}")
 
@@ -56,8 +60,8 @@ def _rule(issue: Any) -> str:
     return "not a value that the tool takes" if own else str(issue["msg"])
 
 
-def _error(code: str, message: str) -> ToolResult:
-    return ToolResult(is_error=True, code=code, message=_bounded(message))
+def _error(code: str, message: str, *, unknown: bool = False) -> ToolResult:
+    return ToolResult(is_error=True, code=code, message=_bounded(message), unknown=unknown)
 
 
 def _bounded(message: str) -> str:

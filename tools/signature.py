@@ -11,13 +11,14 @@ from pydantic.errors import PydanticUserError
 
 from mulligan.errors import InvalidInput
 from mulligan.schemas.call_names import KEY
+from mulligan.schemas.run_context import RUN_CONTEXT
 
 __all__ = ["arguments_model", "takes"]
 
 
 def arguments_model(name: str, function: Callable[..., Any]) -> type[BaseModel]:
     """
-    A pydantic model with a field for every parameter of `function` but the key.
+    A pydantic model with a field for every parameter of `function` but the key and the context.
 
     Raises InvalidInput for parameters without a type, of a type that JSON can't carry, and those
     that can't be given by name.
@@ -28,7 +29,8 @@ def arguments_model(name: str, function: Callable[..., Any]) -> type[BaseModel]:
         raise InvalidInput(
             f"tool {name!r}: its types name {error.name!r}, unknown there"
         ) from error
-    parameters = [parameter for parameter in signature.parameters.values() if parameter.name != KEY]
+    given = (KEY, RUN_CONTEXT)
+    parameters = [one for one in signature.parameters.values() if one.name not in given]
     fields: dict[str, Any] = {parameter.name: _field(name, parameter) for parameter in parameters}
     try:
         model: type[BaseModel] = create_model(

@@ -149,7 +149,7 @@ def test_rec_34_a_tools_result_is_recorded_though_the_next_request_has_to_wait()
     class Look:
         """Somebody else takes the slot while it runs."""
 
-        def call(self, arguments: Any, *, key: str | None) -> Any:
+        def call(self, arguments: Any, *, key: str | None, context: Any = None) -> Any:
             occupied(world, 30_000)
             return success("seen")
 

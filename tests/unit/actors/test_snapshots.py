@@ -68,7 +68,7 @@ def _answer(number: int, name: str, arguments: str) -> Answer:
 
 
 class _Tool:
-    def call(self, arguments: Any, *, key: str | None) -> Any:
+    def call(self, arguments: Any, *, key: str | None, context: Any = None) -> Any:
         return success({"saved": arguments})
 
 

@@ -116,7 +116,7 @@ def calling_a_tool(effect: Any, calls: list[str]) -> tuple[InMemory, Meddler, An
     )
 
     class Tool:
-        def call(self, arguments: Any, *, key: str | None) -> Any:
+        def call(self, arguments: Any, *, key: str | None, context: Any = None) -> Any:
             calls.append(key or "")
             return success("saved")
 
