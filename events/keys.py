@@ -37,7 +37,7 @@ class Keys:
         self.runs = f"{self._at}:runs"
         """hash: run → version, state, digest of the input, last operations"""
         self.meta = f"{self._at}:meta"
-        """hash: the last entry that was trimmed off the feed"""
+        """hash: the last entry that was trimmed off the feed; how many runs were archived"""
         self.followers = f"{self._at}:followers"
         """hash: projection → server milliseconds when it was last here, and its checkpoint"""
 

@@ -22,6 +22,9 @@ class MemoryFeed:
         self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
         self._followers: dict[tuple[str, int], int] = {}
 
+    def _is_archived(self, run: str) -> bool:
+        raise NotImplementedError
+
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
     ) -> list[FeedEntry]:
@@ -87,7 +90,8 @@ class MemoryFeed:
             current, stored = self._rows.get((projection, partition), ("0", {}))
             if current != expected:
                 return False
-            self._rows[projection, partition] = (checkpoint, {**stored, **rows})
+            kept = {run: row for run, row in rows.items() if not self._is_archived(run)}
+            self._rows[projection, partition] = (checkpoint, {**stored, **kept})
             self._followers[projection, partition] = self._now_ms()
             return True
 
@@ -99,6 +103,11 @@ class MemoryFeed:
             self._rows[projection, partition] = self._rows.pop((source, partition))
             self._followers[projection, partition] = self._followers.pop((source, partition))
             return True
+
+    def _drop_row(self, run: str, projections: Sequence[str]) -> None:
+        for (projection, _), (_, rows) in self._rows.items():
+            if projection in projections:
+                rows.pop(run, None)
 
     def drop_rows(self, projection: str, partition: int) -> None:
         """See `EventStore.drop_rows`."""

@@ -45,11 +45,13 @@ class MemoryRun:
     events: list[tuple[int, bytes]] = field(default_factory=list)
     """time and bytes; the version is the place, from 1"""
     payloads: dict[str, bytes] = field(default_factory=dict)
+    retired: int = 0
+    """events that are kept elsewhere"""
 
     @property
     def version(self) -> int:
         """How many events there are."""
-        return len(self.events)
+        return self.retired + len(self.events)
 
     @property
     def ended(self) -> bool:

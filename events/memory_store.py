@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from mulligan.errors import EventUnreadable
+from mulligan.events.archive import StoredEvent
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
@@ -38,6 +39,8 @@ from mulligan.events.store import (
     Move,
     NotClaimed,
     Renewed,
+    Retired,
+    Retirement,
     Row,
     Swept,
 )
@@ -162,6 +165,9 @@ class MemoryEventStore(MemoryFeed):
             case _:
                 assert_never(move.to)
 
+    def _is_archived(self, run: str) -> bool:
+        return run in self._runs and self._runs[run].phase == "archived"
+
     # --- Leases ----------------------------------------------------------------------------------
 
     def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
@@ -278,6 +284,39 @@ class MemoryEventStore(MemoryFeed):
         if found is None:
             raise EventUnreadable(f"run {run!r}: the payload {digest} is missing")
         return found
+
+    def stored(self, run: str) -> list[StoredEvent]:
+        """See `EventStore.stored`."""
+        with self._changed:
+            events = self._runs[run].events if run in self._runs else []
+            return [StoredEvent(time_ms, raw) for time_ms, raw in events]
+
+    def retire(self, retired: Retired) -> Retirement:
+        """See `EventStore.retire`."""
+        with self._changed:
+            run = self._runs.get(retired.run)
+            refused = self._why_not(retired, run)
+            if run is None or refused is not None:
+                return refused or "GONE"
+            run.phase, run.retired = "archived", run.version
+            run.events, run.payloads = [], {}
+            self._snapshots.pop(retired.run, None)
+            for task in retired.tasks:
+                self._tasks.pop(task, None)
+            self._drop_row(retired.run, retired.projections)
+            return "OK"
+
+    def _why_not(self, retired: Retired, run: MemoryRun | None) -> Retirement | None:
+        if run is None or run.phase not in ("closed", "archived"):
+            return "GONE" if run is None else "OPEN"
+        if run.phase == "archived":
+            return "OK"
+        last = run.events[-1][1] if run.events else b""
+        if (run.version, last) != (retired.version, retired.last_event):
+            return "MOVED"
+        tasks = [self._tasks[task] for task in retired.tasks if task in self._tasks]
+        held = any(task.state == "leased" and not_yet(task, self._now_ms()) for task in tasks)
+        return "HELD" if held else None
 
     def sealed(self, task: str) -> bytes | None:
         """See `EventStore.sealed`."""

@@ -97,7 +97,7 @@ class RedisFeed:
         with answers(self._place):
             reply = self._scripts.call(
                 "commit_rows",
-                [keys.rows(projection), keys.checkpoint(projection), keys.followers],
+                [keys.rows(projection), keys.checkpoint(projection), keys.followers, keys.runs],
                 [projection, expected, checkpoint, *flat],
             )
         return bool(reply)

@@ -25,6 +25,7 @@ Name = Literal[
     "keep_snapshot",
     "switch_rows",
     "trim_feed",
+    "retire",
     "slots",
     "renew_slots",
 ]

@@ -36,6 +36,7 @@ from mulligan.events.redis_connection import (
 )
 from mulligan.events.redis_feed import RedisFeed
 from mulligan.events.redis_fitness import Room, check_server
+from mulligan.events.redis_retiring import RedisRetiring
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
 from mulligan.events.store import (
@@ -55,7 +56,7 @@ SCAN_PAGE = 500
 """Entries a SCAN step: few enough not to hold up the server."""
 
 
-class RedisEventStore(RedisFeed):
+class RedisEventStore(RedisFeed, RedisRetiring):
     """
     The `EventStore` on a Redis (7.0 or newer) or Valkey server.
 

@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from mulligan.events.archive import StoredEvent
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.sealed import Sealed
 
@@ -178,6 +179,25 @@ class Row(msgspec.Struct, frozen=True):
     digest: str
 
 
+class Retired(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A run to take off the server: its last event as it is kept elsewhere, and what belongs to it
+    here: the digests of its large values, the tasks it may have left, the projections with a row.
+    """
+
+    run: str
+    version: int
+    last_event: bytes
+    payloads: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    projections: tuple[str, ...] = ()
+
+
+Retirement = Literal["OK", "GONE", "OPEN", "MOVED", "HELD"]
+"""Retired, now or before; or why not: no such run, it has not ended, it has other events than those
+that are kept, or a worker still holds a task of it and may hand in a receipt."""
+
+
 class FeedEntry(msgspec.Struct, frozen=True):
     """A reference to an append: events `version - count + 1` to `version` of `run`."""
 
@@ -267,6 +287,18 @@ class EventStore(Protocol):
         """
         ...
 
+    def stored(self, run: str) -> list[StoredEvent]:
+        """The run's events as they are stored, in order, for who keeps them elsewhere."""
+        ...
+
+    def retire(self, retired: Retired) -> Retirement:
+        """
+        Take an ended run off the server, all at once: nothing stays of it but its row in the index,
+        as `archived`, by which its id is still known, and references in the feed. Repeated, it
+        changes nothing.
+        """
+        ...
+
     def sealed(self, task: str) -> bytes | None:
         """The candidate that was sealed for a task; None once it has expired or was dropped."""
         ...
@@ -335,6 +367,7 @@ class EventStore(Protocol):
         """
         Set rows and checkpoint together, if the checkpoint still is `expected`. With that the
         projection counts as a follower of the feed, from which nothing that it needs is trimmed.
+        Rows of archived runs are left out.
         """
         ...
 

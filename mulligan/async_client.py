@@ -14,10 +14,10 @@ that many who wait do not hold up an `enqueue`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan.client import Client, Decision, Flow, Outcome, output_of
 from mulligan.decisions.answers import Given
@@ -28,6 +28,9 @@ from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
 from mulligan.watch import Watch
+
+if TYPE_CHECKING:
+    from mulligan.actors.archiver import Archived
 
 T = TypeVar("T")
 
@@ -138,6 +141,10 @@ class AsyncClient:
     async def resume(self, run: str, node: str | None = None) -> None:
         """See `Client.resume`."""
         await self._call(partial(self._client.resume, run, node))
+
+    async def archive(self, runs: Iterable[str]) -> Archived:
+        """See `Client.archive`."""
+        return await self._in(self._waiting, partial(self._client.archive, runs))
 
     async def redrive(self, run: str) -> None:
         """See `Client.redrive`."""

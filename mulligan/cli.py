@@ -18,6 +18,7 @@ from mulligan.errors import EnvironmentUnfit, MulliganError
 _COMMANDS = {
     "answer": "tell an agent what it asks",
     "approve": "let a tool's call be run that waits for it",
+    "archive": "move ended runs out of the log's server, into compressed files",
     "cancel": "cancel a run",
     "chat": "a run as a conversation",
     "check-output": "judge a model's output, without a model or Redis",

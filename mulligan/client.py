@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -32,10 +32,11 @@ from mulligan.decisions import answers, people
 from mulligan.decisions.fork import fork
 from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
+from mulligan.events.archived_store import ArchivedStore
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
+from mulligan.events.file_archive import FileArchive
 from mulligan.events.payload import Payload
-from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
@@ -46,6 +47,7 @@ from mulligan.settings import Settings, load_settings
 from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
+    from mulligan.actors.archiver import Archived
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
     from mulligan.schemas.load import Defines
@@ -67,7 +69,10 @@ class Client:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load_settings()
         url = self.settings.redis_url or ensure_server(self.settings.data_dir)
-        self.store: EventStore = RedisEventStore(url, partitions=self.settings.partitions)
+        self._archive = FileArchive(self.settings.archive)
+        self.store: EventStore = ArchivedStore(
+            url, self._archive, partitions=self.settings.partitions
+        )
         self.store.check()
         self._url = url
 
@@ -395,6 +400,19 @@ class Client:
         check_words("the reason", reason, LONGEST_REASON)
         check_words("by", by, LONGEST_NAME)
         return self._tell(run, lambda state: people.deny(state, _op(), call_id, reason, by=by))
+
+    def archive(self, runs: Iterable[str]) -> Archived:
+        """
+        Move ended runs out of the log's server into compressed files (`MULLIGAN_ARCHIVE_DIR`), from
+        which all readers read them as before. Repeated, it finishes what was left half done.
+
+        Raises:
+            ArchiveUnfit: the files can't be written or do not read back; what they were to hold
+                stays on the server.
+        """
+        from mulligan.actors.archiver import Archiver
+
+        return Archiver(self.store, self._archive).archive(runs)
 
     def _tell(self, run: str, say: Callable[[RunState], Append | None]) -> bool:
         """

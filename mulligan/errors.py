@@ -8,6 +8,7 @@ Every error that mulligan raises.
     │   └── RunExists                the run id is taken by a run with another input
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
     │   ├── CodeMissing              this worker lacks the code that a run's plan names
+    │   ├── ArchiveUnfit             archived runs can't be kept where they are to be
     │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
     │   ├── StoreFull                the server is out of memory for new work
     │   └── StoreUnfit               the server evicts keys, or runs a version that can't work
@@ -38,6 +39,7 @@ from typing import Any
 
 __all__ = [
     "AppendRefused",
+    "ArchiveUnfit",
     "CodeMissing",
     "EnvironmentUnfit",
     "EventUnreadable",
@@ -123,6 +125,10 @@ class CodeMissing(EnvironmentUnfit):
     def __init__(self, message: str, code: str = "") -> None:
         self.code = code
         super().__init__(message)
+
+
+class ArchiveUnfit(EnvironmentUnfit):
+    """Archived runs can't be kept where they are to be; they stay where they were."""
 
 
 class StoreUnavailable(EnvironmentUnfit):

@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     A response counts as fallen into a loop when its last `repetition_min_bytes` repeat a piece of
     at most `repetition_max_period` characters, `repetition_min_repeats` times at least (REC-16).
 
+    `archive_dir` is where archived runs are kept; all that read runs are given the same.
+
     `model_limits` are by `PROVIDER/ID`, or by `PROVIDER` for all its models without limits of their
     own together; all workers of a deployment are given the same.
     """
@@ -133,6 +135,7 @@ class Settings(BaseSettings):
         '{"openai/some-model": {"concurrent": 10, "per_minute": 500}}',
     )
     data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")
+    archive_dir: Path | None = Field(None, description="the path of a folder")
     log_level: LogLevel = Field(
         "info", description=f"one of {', '.join(get_args(LogLevel))}, in small letters"
     )
@@ -176,6 +179,11 @@ class Settings(BaseSettings):
     browser_files: Path | None = Field(
         None, description="the path of the folder from which files may be uploaded"
     )
+
+    @property
+    def archive(self) -> Path:
+        """Where archived runs are: `archive_dir`, or the folder `archive` of the data directory."""
+        return self.archive_dir if self.archive_dir is not None else self.data_dir / "archive"
 
     _dotenv: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
 

@@ -62,6 +62,11 @@ STORED = (SUMMARIES, USAGE)
 """The projections that have rows; the others are folded when they are read."""
 
 
+def rebuilt(rows: Rows) -> str:
+    """The name under which the rows of a projection are rebuilt, beside the live ones."""
+    return f"{rows.name}~rebuilt"
+
+
 class Projector:
     """
     Keeps the rows of all partitions; safe to run in any number of processes.
@@ -110,7 +115,7 @@ class Projector:
         Fold a partition's rows anew from its runs, beside the live ones, and switch; False: another
         rebuild has taken over.
         """
-        name = f"{rows.name}~rebuilt"
+        name = rebuilt(rows)
         # A checkpoint before all entries, and this rebuild's alone: whoever drops it and begins
         # again ends this one, and nothing is trimmed meanwhile.
         mine = f"0-{secrets.randbits(NONCE_BITS)}"
@@ -178,8 +183,9 @@ class Projector:
 
     def _runs_of(self, partition: int) -> Iterator[str]:
         partitions = self._store.partitions()
-        for run, _ in self._store.runs():
-            if partition_of(run, partitions) == partition:
+        for run, row in self._store.runs():
+            # The rows of archived runs are with them.
+            if partition_of(run, partitions) == partition and row.phase != "archived":
                 yield run
 
     def _row(self, rows: Rows, run: str, stored: bytes | None) -> bytes:

@@ -15,6 +15,7 @@ import msgspec
 import mulligan.schemas
 from mulligan.commands.answer import Answered
 from mulligan.commands.approve import Decided
+from mulligan.commands.archive import ArchivedRuns
 from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
@@ -42,6 +43,7 @@ from mulligan.projections.usage import RunUsage
 PUBLISHED: dict[str, type] = {
     "answer": Answered,
     "approval": Decided,
+    "archive": ArchivedRuns,
     "chat": Chat,
     "check-output": Checked,
     "delta": Delta,

@@ -1,0 +1,178 @@
+"""
+Moves ended runs from the log's server to the archive.
+
+A run is read whole; kept, durably, and read back; and only then taken off the server, in one step
+that looks again whether it is what was read. Killed in between, it is where it was, perhaps with a
+copy in the archive that nobody reads; the next time it is kept anew and taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from mulligan.errors import EventUnreadable, RunUnknown
+from mulligan.events.archive import Archive, ArchivedRun
+from mulligan.events.codec import decode
+from mulligan.events.envelope import Envelope
+from mulligan.events.payload import Payload
+from mulligan.events.store import EventStore, Retired, Retirement
+from mulligan.events.tasks import (
+    node_task,
+    overseer_task,
+    repair_task,
+    run_task,
+    subagent_task,
+)
+from mulligan.projections.projector import STORED, rebuilt
+from mulligan.projections.run import fold
+from mulligan.projections.state import RunState
+
+BATCH_RUNS = 200
+BATCH_BYTES = 32 << 20
+"""What is kept at once, and then taken off: the folder's names are synced once a batch."""
+
+NOT_ENDED = "it has not ended; only ended runs are archived"
+REFUSALS: dict[Retirement, str] = {
+    "OPEN": NOT_ENDED,
+    "MOVED": "it has changed meanwhile; archive it again",
+    "HELD": "a worker still holds a task of it; archive it when the lease is over",
+}
+
+
+class Archived(msgspec.Struct, kw_only=True):
+    """The runs that were archived, and those that could not be, with the reason."""
+
+    runs: list[str] = []
+    left: dict[str, str] = {}
+
+
+class Archiver:
+    """Archives runs of `store` in `archive`."""
+
+    def __init__(self, store: EventStore, archive: Archive) -> None:
+        self._store = store
+        self._archive = archive
+
+    def archive(self, runs: Iterable[str]) -> Archived:
+        """
+        Archive runs; those that were before count as archived.
+
+        Raises:
+            RunUnknown: there is no such run.
+            ArchiveUnfit: the archive can't keep them; those of the batch stay where they were.
+        """
+        done = Archived()
+        for batch in _batches(self._read(runs, done)):
+            self._archive.keep([kept for kept, _ in batch])
+            for kept, retired in batch:
+                self._settle(kept.run, self._store.retire(retired), done)
+        return done
+
+    def _settle(self, run: str, came: Retirement, done: Archived) -> None:
+        if came == "GONE":
+            raise RunUnknown(run)
+        if came == "OK":
+            done.runs.append(run)
+        else:
+            done.left[run] = REFUSALS[came]
+
+    def _read(self, runs: Iterable[str], done: Archived) -> Iterator[tuple[ArchivedRun, Retired]]:
+        """Those that can be archived; the others are told of in `done`."""
+        for run in dict.fromkeys(runs):
+            row = self._store.row(run)
+            if row is None:
+                raise RunUnknown(run)
+            if row.phase == "archived":
+                done.runs.append(run)
+            elif row.phase != "closed":
+                done.left[run] = NOT_ENDED
+            else:
+                try:
+                    yield self._whole(run, row.version)
+                except EventUnreadable as error:
+                    done.left[run] = str(error)
+
+    def _whole(self, run: str, version: int) -> tuple[ArchivedRun, Retired]:
+        stored = tuple(self._store.stored(run))
+        if len(stored) != version:
+            raise EventUnreadable(
+                f"run {run!r} has {len(stored)} events of {version}: `mulligan verify` names them"
+            )
+        events = [
+            decode(run, place, event.time_ms, event.raw)
+            for place, event in enumerate(stored, start=1)
+        ]
+        payloads = {digest: self._store.payload(run, digest) for digest in _digests(events)}
+        kept = ArchivedRun(run=run, events=stored, payloads=payloads, rows=_rows(run, events))
+        retired = Retired(
+            run=run,
+            version=version,
+            last_event=stored[-1].raw,
+            payloads=tuple(payloads),
+            tasks=tuple(_tasks(fold(run, events))),
+            projections=tuple(name for rows in STORED for name in (rows.name, rebuilt(rows))),
+        )
+        return kept, retired
+
+
+def _batches(
+    runs: Iterator[tuple[ArchivedRun, Retired]],
+) -> Iterator[list[tuple[ArchivedRun, Retired]]]:
+    batch: list[tuple[ArchivedRun, Retired]] = []
+    size = 0
+    for kept, retired in runs:
+        batch.append((kept, retired))
+        size += sum(len(event.raw) for event in kept.events) + sum(map(len, kept.payloads.values()))
+        if len(batch) >= BATCH_RUNS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _rows(run: str, events: list[Envelope]) -> dict[str, bytes]:
+    """Its row of each stored projection."""
+    found = {}
+    for rows in STORED:
+        row = rows.empty(run)
+        for event in events:
+            rows.evolve(row, event)
+        found[rows.name] = msgspec.json.encode(row)
+    return found
+
+
+def _digests(events: list[Envelope]) -> list[str]:
+    """Of the large values that the events name."""
+    return list(
+        dict.fromkeys(
+            payload.digest
+            for event in events
+            for name in event.data.__struct_fields__
+            for payload in _payloads(getattr(event.data, name))
+            if not payload.inline
+        )
+    )
+
+
+def _payloads(value: object) -> Iterator[Payload]:
+    if isinstance(value, Payload):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _payloads(item)
+
+
+def _tasks(state: RunState) -> Iterator[str]:
+    """Every task that the run may have had: one that waited when it ended is still there."""
+    yield run_task(state.run)
+    for node in state.nodes:
+        yield node_task(state.run, node)
+    for node in state.repairs:
+        yield repair_task(state.run, node)
+    for invocation in state.invocations.values():
+        if invocation.parent is not None:
+            yield subagent_task(state.run, invocation.id)
+        for attempt in range(1, invocation.attempt + 1):
+            yield overseer_task(state.run, invocation.id, attempt)

@@ -1,0 +1,43 @@
+"""
+Runs that leave a Redis server for an archive.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from mulligan.events.archive import StoredEvent
+from mulligan.events.keys import Keys
+from mulligan.events.redis_connection import answers
+from mulligan.events.redis_scripts import Scripts
+from mulligan.events.redis_streams import Streams
+from mulligan.events.store import Retired, Retirement
+
+
+class RedisRetiring:
+    """Part of `RedisEventStore`, which says how the server and a run's keys are found."""
+
+    _place: str
+    _scripts: Scripts
+    _streams: Streams
+
+    def _keys(self, run: str) -> Keys:
+        raise NotImplementedError
+
+    def stored(self, run: str) -> list[StoredEvent]:
+        """See `EventStore.stored`."""
+        entries = self._streams.entries(self._keys(run).run(run), "0-0", None)
+        return [StoredEvent(int(fields[b"t"]), fields[b"d"]) for _, fields in entries]
+
+    def retire(self, retired: Retired) -> Retirement:
+        """See `EventStore.retire`."""
+        run, keys = retired.run, self._keys(retired.run)
+        rows = [keys.rows(name) for name in retired.projections]
+        whole = [keys.snapshot(run), *(keys.payload(run, digest) for digest in retired.payloads)]
+        with answers(self._place):
+            reply = self._scripts.call(
+                "retire",
+                [keys.runs, keys.run(run), keys.tasks, keys.due, keys.meta, *rows, *whole],
+                [run, retired.version, retired.last_event, len(rows), *retired.tasks],
+            )
+        return cast(Retirement, reply.decode())
