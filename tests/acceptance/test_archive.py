@@ -23,6 +23,7 @@ from mulligan.errors import ArchiveUnfit, EventUnreadable
 from mulligan.events import facts
 from mulligan.events.file_archive import FileArchive
 from mulligan.events.keys import Keys
+from mulligan.events.redis_streams import Streams
 from mulligan.projections.projector import SUMMARIES, USAGE, Projector, read_rows
 from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
@@ -296,3 +297,23 @@ def test_programs_archive_in_batches(stage: Stage, shelf: Shelf) -> None:
         patch.setattr(archiver, "BATCH_RUNS", 2)
         assert shelf.client.archive(runs).runs == runs
     assert all(shelf.client.result(run) == {"n": 1} for run in runs)
+
+
+def test_a_run_that_is_archived_between_two_pages_is_read_whole(stage: Stage, shelf: Shelf) -> None:
+    run = worked(stage, [{"json": {"n": 1}}])
+    whole = list(shelf.client.events(run))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mulligan.events.redis_streams.PAGE", 4)
+        patch.setattr("mulligan.events.archived_store.PAGE", 4)
+        read = Streams._page
+
+        def archived_after_the_first(self: Streams, *place: Any) -> Any:
+            page = read(self, *place)
+            patch.setattr(Streams, "_page", read)
+            shelf.client.archive([run])
+            return page
+
+        patch.setattr(Streams, "_page", archived_after_the_first)
+        assert len(whole) > 4
+        assert list(shelf.client.events(run)) == whole
+    assert shelf.client.store.read(run, 2, limit=3) == whole[2:5]
