@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import signal
 import subprocess
 import sys
@@ -114,6 +115,24 @@ def test_a_folder_that_can_not_be_used_is_refused_in_words(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(ArchiveUnfit, match="MULLIGAN_ARCHIVE_DIR"):
         FileArchive(tmp_path / "file" / "archive").keep([run_of("run")])
+
+
+def test_a_write_that_fails_midway_leaves_what_was_there(tmp_path: Path) -> None:
+    """As on a full disk."""
+    archive = FileArchive(tmp_path)
+    archive.keep([run_of("run")])
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, hard))
+    try:
+        with pytest.raises(ArchiveUnfit, match="make room"):
+            archive.keep([run_of("run", events=2_000)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert archive.load("run") == run_of("run")
+    assert [path.name for path in archive.path("run").parent.iterdir()] == [
+        archive.path("run").name
+    ], "no rest of it"
 
 
 KEEP = """
