@@ -20,7 +20,7 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import Fact
 from mulligan.events.payload import Payload, canonical, digest_of
-from mulligan.events.store import MAX_EVENTS_PER_APPEND, Append, AsNew, Move
+from mulligan.events.store import MAX_EVENTS_OF_NEW_RUN, Append, AsNew, Move
 from mulligan.events.tasks import overseer_task, run_task
 from mulligan.projections.run import fold
 from mulligan.projections.state import ENDED_NODE, RunState
@@ -65,10 +65,10 @@ def refuse_version(parent: Sequence[Envelope], at: int) -> None:
     run, versions = parent[0].run, len(parent)
     if not 1 <= at <= versions:
         raise InvalidInput(f"run {run!r} has no version {at}: name one from 1 to {versions}")
-    if at + 1 > MAX_EVENTS_PER_APPEND:
+    if at + 1 > MAX_EVENTS_OF_NEW_RUN:
         raise InvalidInput(
             f"version {at} of run {run!r} is too far to fork at: "
-            f"up to {MAX_EVENTS_PER_APPEND - 1} events can be copied"
+            f"up to {MAX_EVENTS_OF_NEW_RUN - 1:,} events can be copied"
         )
     before, after = _append_around(parent, at)
     if after != at:

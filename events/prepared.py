@@ -14,6 +14,7 @@ from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import Fact
 from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical
 from mulligan.events.store import (
+    MAX_EVENTS_OF_NEW_RUN,
     MAX_EVENTS_PER_APPEND,
     Append,
     AsFact,
@@ -75,9 +76,10 @@ def prepare(append: Append) -> Prepared:
         raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
     if not append.events and isinstance(append.writer, AsNew):
         raise ValueError(f"run {append.run!r}: a run begins with an event")
-    if len(append.events) > MAX_EVENTS_PER_APPEND:
+    most = MAX_EVENTS_OF_NEW_RUN if isinstance(append.writer, AsNew) else MAX_EVENTS_PER_APPEND
+    if len(append.events) > most:
         raise ValueError(
-            f"{len(append.events)} events in one append, {MAX_EVENTS_PER_APPEND} are allowed; "
+            f"{len(append.events)} events in one append, {most} are allowed; "
             "split them into several appends"
         )
     payloads: dict[str, bytes] = {}

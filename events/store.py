@@ -19,6 +19,9 @@ from mulligan.events.sealed import Sealed
 MAX_EVENTS_PER_APPEND = 1_000
 """Lua's `unpack` fails at 8,000, and 50,000 block the server for half a second."""
 
+MAX_EVENTS_OF_NEW_RUN = 10_000
+"""A run may begin as a copy of a long one: once, by a person, for 60 ms of the server's time."""
+
 MAX_CLAIMS = 5
 """Leases of one task lost in a row before it counts as poison."""
 
@@ -227,7 +230,8 @@ class EventStore(Protocol):
             VersionConflict: `ByVersion`, and the run is at another version.
             RunUnknown: there is no such run.
             StoreFull: the server has no memory for new work (renewals and receipts go on).
-            ValueError: neither events nor moves, more than `MAX_EVENTS_PER_APPEND` events, or a
+            ValueError: neither events nor moves, more than `MAX_EVENTS_PER_APPEND` events
+                (`AsNew`: `MAX_EVENTS_OF_NEW_RUN`), or a
                 release of a task that is not the writer's own.
 
         When memory is full, outcomes, releases and facts are still taken; what begins work (a new

@@ -32,7 +32,7 @@
 --   sealed, discarded   how many of the KEYS are candidates to keep for a while, and to drop
 --   payload        contents of KEYS 6 ..., in their order
 --   ttl_ms candidate    of each that is sealed, in their order
---   event          encoded events, at most 1,000; none where a task is only released
+--   event          encoded events, at most 1,000 (new: 10,000); none where a task is only released
 --
 -- Task record: state|token|op|inbox|claims
 --   state   q ready, t timer, l leased, w waiting (no due entry)
@@ -63,7 +63,8 @@ local first_sealed = first_payload + payload_count
 local first_event = first_sealed + 2 * sealed_count
 local event_count = #ARGV - first_event + 1
 
-local MAX_EVENTS = 1000 -- 50,000 would block the server for half a second
+-- 50,000 would block the server for half a second. A new run may be a copy of a long one, once.
+local MAX_EVENTS = mode == 'new' and 10000 or 1000
 local FACT_KEYS_KEPT = 100 -- a repeat after a hundred other facts is left to the folds
 local READY, TIMER, LEASED, WAITING = 'q', 't', 'l', 'w'
 local RELEASES = { timer = true, wait = true, ['end'] = true }

@@ -42,6 +42,7 @@ from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical
 from mulligan.events.sealed import Sealed
 from mulligan.events.store import (
     MAX_CLAIMS,
+    MAX_EVENTS_OF_NEW_RUN,
     MAX_EVENTS_PER_APPEND,
     Append,
     Appended,
@@ -436,10 +437,20 @@ def test_a_second_cancellation_changes_nothing_more(log: EventStore) -> None:
 
 def test_an_append_takes_a_thousand_events_and_no_more(log: EventStore) -> None:
     """Failure closed: Lua's unpack fails at 8,000, and 50,000 hold the server up."""
+    new(log)
     events = (NewEvent(RunStarted()),) * (MAX_EVENTS_PER_APPEND + 1)
     with pytest.raises(ValueError, match="1001 events"):
+        log.append(Append(run=RUN, op="op1", writer=by(held(log)), events=events))
+    assert log.row(RUN).version == 1
+
+
+def test_a_new_run_may_begin_as_a_copy_of_a_long_one(log: EventStore) -> None:
+    events = (NewEvent(RunStarted()),) * (MAX_EVENTS_OF_NEW_RUN + 1)
+    with pytest.raises(ValueError, match="10001 events"):
         log.append(Append(run=RUN, op="new", writer=AsNew("d"), events=events))
     assert log.row(RUN) is None
+    log.append(Append(run=RUN, op="new", writer=AsNew("d"), events=events[1:]))
+    assert log.row(RUN).version == MAX_EVENTS_OF_NEW_RUN
 
 
 def test_an_append_does_something(log: EventStore) -> None:

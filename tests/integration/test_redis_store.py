@@ -88,6 +88,7 @@ def test_a_call_that_makes_no_sense_writes_nothing(
         [*base, 1, 0, 0, "r1/", "wake", -1, "event"],
         ["r1", "op", "nobody", "1", "", "", 0, "", 0, 0, 0, "event"],
         [*base, 0, 0, 0, *["event"] * 1_001],
+        ["r3", "op", "new", "d", "", "", 0, "", 0, 0, 0, *["event"] * 10_001],
     ]
     with server.client() as client:
         for args in calls:

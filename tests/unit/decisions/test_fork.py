@@ -216,6 +216,29 @@ def test_a_fork_may_be_forked(world: World) -> None:
     assert world.state("second").status == "completed"
 
 
+def test_a_long_run_is_forked_where_it_joins(world: World) -> None:
+    one = FunctionPlan(
+        call=CodeRef(path="steps:keep", digest=""),
+        arguments=("idempotency_key",),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    )
+    each = NodePlan(id="each", work=one, for_each="input")
+    state = world.run(
+        plan_of(each, NodePlan(id="end", work=one, needs=("each",))), [0] * 600, "long"
+    )
+    assert state.version > 1_500
+    world.done.clear()
+    at = boundaries(world.events("long"))[-2]
+
+    forked = world.fork(at, "longer", parent="long")
+    assert problems(forked) == []
+    assert world.state("longer").status == "completed"
+    assert sum(world.done.values()) <= 2
+
+
 def test_the_same_fork_again_changes_nothing_and_another_is_refused(world: World) -> None:
     first, other = boundaries(world.events())[:2]
     before = world.fork(first, "again")
