@@ -9,15 +9,17 @@ copy in the archive that nobody reads; the next time it is kept anew and taken o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from mulligan.errors import EventUnreadable, RunUnknown
 from mulligan.events.archive import Archive, ArchivedRun
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload import Payload
-from mulligan.events.store import EventStore, Retired, Retirement
+from mulligan.events.store import EventStore, Retired, Retirement, Row
 from mulligan.events.tasks import (
     node_task,
     overseer_task,
@@ -39,6 +41,9 @@ REFUSALS: dict[Retirement, str] = {
     "MOVED": "it has changed meanwhile; archive it again",
     "HELD": "a worker still holds a task of it; archive it when the lease is over",
 }
+
+
+T = TypeVar("T")
 
 
 class Archived(msgspec.Struct, kw_only=True):
@@ -70,6 +75,28 @@ class Archiver:
                 self._settle(kept.run, self._store.retire(retired), done)
         return done
 
+    def refold(self) -> int:
+        """
+        Fold the rows of archived runs anew, as this code folds them, and return how many had other
+        ones, or none. Runs that can't be read keep theirs.
+        """
+        changed = 0
+        for batch in _batches(self._refolded()):
+            self._archive.keep([kept for kept, _ in batch])
+            changed += len(batch)
+        return changed
+
+    def _refolded(self) -> Iterator[tuple[ArchivedRun, None]]:
+        for run, row in self._store.runs():
+            try:
+                kept = self._archive.load(run) if row.phase == "archived" else None
+                rows = _rows(run, _events(kept)) if kept is not None else {}
+            except EventUnreadable:
+                continue
+            listed = {name: self._archive.rows(name, [run]).get(run) for name in rows}
+            if kept is not None and not rows == kept.rows == listed:
+                yield replace(kept, rows=rows), None
+
     def _settle(self, run: str, came: Retirement, done: Archived) -> None:
         if came == "GONE":
             raise RunUnknown(run)
@@ -81,18 +108,25 @@ class Archiver:
     def _read(self, runs: Iterable[str], done: Archived) -> Iterator[tuple[ArchivedRun, Retired]]:
         """Those that can be archived; the others are told of in `done`."""
         for run in dict.fromkeys(runs):
-            row = self._store.row(run)
-            if row is None:
-                raise RunUnknown(run)
+            row = self._row(run)
+            try:
+                if row.phase == "closed":
+                    yield self._whole(run, row.version)
+                    continue
+            except EventUnreadable as error:
+                row = self._row(run)  # another may have archived it meanwhile
+                done.left[run] = str(error)
             if row.phase == "archived":
+                done.left.pop(run, None)
                 done.runs.append(run)
             elif row.phase != "closed":
                 done.left[run] = NOT_ENDED
-            else:
-                try:
-                    yield self._whole(run, row.version)
-                except EventUnreadable as error:
-                    done.left[run] = str(error)
+
+    def _row(self, run: str) -> Row:
+        row = self._store.row(run)
+        if row is None:
+            raise RunUnknown(run)
+        return row
 
     def _whole(self, run: str, version: int) -> tuple[ArchivedRun, Retired]:
         stored = tuple(self._store.stored(run))
@@ -100,12 +134,10 @@ class Archiver:
             raise EventUnreadable(
                 f"run {run!r} has {len(stored)} events of {version}: `mulligan verify` names them"
             )
-        events = [
-            decode(run, place, event.time_ms, event.raw)
-            for place, event in enumerate(stored, start=1)
-        ]
+        bare = ArchivedRun(run=run, events=stored, payloads={}, rows={})
+        events = _events(bare)
         payloads = {digest: self._store.payload(run, digest) for digest in _digests(events)}
-        kept = ArchivedRun(run=run, events=stored, payloads=payloads, rows=_rows(run, events))
+        kept = replace(bare, payloads=payloads, rows=_rows(run, events))
         retired = Retired(
             run=run,
             version=version,
@@ -117,19 +149,25 @@ class Archiver:
         return kept, retired
 
 
-def _batches(
-    runs: Iterator[tuple[ArchivedRun, Retired]],
-) -> Iterator[list[tuple[ArchivedRun, Retired]]]:
-    batch: list[tuple[ArchivedRun, Retired]] = []
+def _batches(runs: Iterator[tuple[ArchivedRun, T]]) -> Iterator[list[tuple[ArchivedRun, T]]]:
+    """Runs, each with what goes along, as many at once as are kept together."""
+    batch: list[tuple[ArchivedRun, T]] = []
     size = 0
-    for kept, retired in runs:
-        batch.append((kept, retired))
+    for kept, along in runs:
+        batch.append((kept, along))
         size += sum(len(event.raw) for event in kept.events) + sum(map(len, kept.payloads.values()))
         if len(batch) >= BATCH_RUNS or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _events(kept: ArchivedRun) -> list[Envelope]:
+    return [
+        decode(kept.run, version, event.time_ms, event.raw)
+        for version, event in enumerate(kept.events, start=1)
+    ]
 
 
 def _rows(run: str, events: list[Envelope]) -> dict[str, bytes]:

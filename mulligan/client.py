@@ -47,7 +47,7 @@ from mulligan.settings import Settings, load_settings
 from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
-    from mulligan.actors.archiver import Archived
+    from mulligan.actors.archiver import Archived, Archiver
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
     from mulligan.schemas.load import Defines
@@ -104,6 +104,13 @@ class Client:
         from mulligan.events.redis_deltas import RedisDeltas
 
         return RedisDeltas(self._url, self.store.partitions)
+
+    @cached_property
+    def archiver(self) -> Archiver:
+        """Who moves ended runs to the archive, made on first use: few need it."""
+        from mulligan.actors.archiver import Archiver
+
+        return Archiver(self.store, self._archive)
 
     # --- Producers -------------------------------------------------------------------------------
 
@@ -410,9 +417,7 @@ class Client:
             ArchiveUnfit: the files can't be written or do not read back; what they were to hold
                 stays on the server.
         """
-        from mulligan.actors.archiver import Archiver
-
-        return Archiver(self.store, self._archive).archive(runs)
+        return self.archiver.archive(runs)
 
     def _tell(self, run: str, say: Callable[[RunState], Append | None]) -> bool:
         """

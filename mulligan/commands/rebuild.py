@@ -26,10 +26,11 @@ class Rebuilt(msgspec.Struct, kw_only=True):
 def rebuild(projection: str | None, as_json: bool) -> None:
     """
     Fold the rows of PROJECTION, or of all, from the runs themselves, beside the live ones, which
-    are read until the new ones take their place.
+    are read until the new ones take their place. Those of archived runs are folded anew as well.
     """
     counts: dict[str, int] = {}
     with Client() as client:
+        client.archiver.refold()
         for rows in STORED:
             if projection in (None, rows.name):
                 counts[rows.name] = 0

@@ -21,6 +21,7 @@ from mulligan.client import Client
 from mulligan.commands.published import published_text
 from mulligan.errors import ArchiveUnfit, EventUnreadable
 from mulligan.events import facts
+from mulligan.events.archived_store import ArchivedStore
 from mulligan.events.file_archive import FileArchive
 from mulligan.events.keys import Keys
 from mulligan.events.redis_streams import Streams
@@ -214,6 +215,7 @@ ARCHIVE = """
 import os, signal, sys
 from mulligan.client import Client
 from mulligan.events.archived_store import ArchivedStore
+from mulligan.events.archived_store import ArchivedStore
 from mulligan.events.file_archive import FileArchive
 
 step, run = sys.argv[1:]
@@ -289,6 +291,25 @@ def test_rows_that_are_not_with_the_archive_are_folded(stage: Stage, shelf: Shel
     for rows in (SUMMARIES, USAGE):
         assert any(row.run == run and row.version for row in read_rows(shelf.client.store, rows))
     assert shelf.call("verify").exit_code == 0
+    assert shelf.call("rebuild").exit_code == 0
+    assert shelf.files.rows("usage", [run]).keys() == {run}
+    assert shelf.client.archiver.refold() == 0, "all are as they are folded"
+
+
+def test_two_that_archive_the_same_run_both_find_it_archived(stage: Stage, shelf: Shelf) -> None:
+    run = worked(stage, [{"json": {"n": 1}}])
+    read = ArchivedStore.stored
+
+    def other_first(store: ArchivedStore, name: str) -> Any:
+        patch.setattr(ArchivedStore, "stored", read)
+        assert shelf.client.archive([name]).runs == [name]
+        return read(store, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ArchivedStore, "stored", other_first)
+        done = shelf.client.archive([run])
+    assert (done.runs, done.left) == ([run], {})
+    assert shelf.client.result(run) == {"n": 1}
 
 
 def test_programs_archive_in_batches(stage: Stage, shelf: Shelf) -> None:
