@@ -15,6 +15,7 @@ import pytest
 
 from mulligan.decisions.decision import Context
 from mulligan.decisions.task import decide
+from mulligan.events.archive_format import unpack
 from mulligan.events.codec import decode, encode
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.payload import Payload
@@ -105,6 +106,17 @@ def test_whoever_wakes_it_has_nothing_to_do(name: str) -> None:
     assert decision.events == ()
     assert decision.effect is None
     assert decision.release is not None
+
+
+def test_an_archived_run_is_read_from_the_file_that_was_written() -> None:
+    """Format 1, whatever comes after it."""
+    kept = unpack(RUN, (FOLDER / "forked.archived.jsonl.gz").read_bytes())
+
+    events = enumerate(kept.events, start=1)
+    read = [decode(RUN, version, event.time_ms, event.raw) for version, event in events]
+    assert read == history("forked")
+    assert list(kept.payloads.values()) == [b'"a large value"']
+    assert kept.rows.keys() == {"run", "usage"}
 
 
 def test_the_artifacts_of_a_repaired_draft_are_the_ones_that_were_written() -> None:
