@@ -8,7 +8,6 @@ that it does not outlive a supervisor that was killed.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ import structlog
 
 from mulligan.actors.broker import queue_length
 from mulligan.actors.crash_points import arm
+from mulligan.actors.end_signals import end_signals
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.reconciler import Reconciler
@@ -155,11 +155,10 @@ def main() -> None:
     process itself: a thread that waits for a model must not hold up the exit.
     """
     end = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: end.set())
     threading.Thread(target=_end_with_stdin, args=(end,), daemon=True).start()
     try:
-        _work(msgspec.json.decode(sys.argv[1], type=Orders), end)
+        with end_signals(end.set):
+            _work(msgspec.json.decode(sys.argv[1], type=Orders), end)
     except MulliganError as error:
         print(f"mulligan: {error}", file=sys.stderr, flush=True)
         os._exit(HOPELESS.get(error.exit_code, error.exit_code))

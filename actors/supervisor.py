@@ -16,6 +16,7 @@ import time
 import msgspec
 import structlog
 
+from mulligan.actors.end_signals import end_signals
 from mulligan.actors.process import HOPELESS, Orders
 from mulligan.settings import Settings
 
@@ -69,7 +70,6 @@ class Supervisor:
         ]
         self._patience_s = orders.drain_s + settings.lease_grace_ms / 1_000 + KILL_AFTER_S
         self._seats = [_Seat(number) for number in range(processes)]
-        # A signal's handler may put while the same thread is in get: only this queue allows it.
         self._news: queue.SimpleQueue[_Ended | _Signalled] = queue.SimpleQueue()
         self._draining = False
         self._kill_at_s: float | None = None
@@ -77,16 +77,11 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until all are gone; the exit code, 0 after a drain. For the main thread."""
-        before = {
-            number: signal.signal(number, lambda *_: self._news.put(_Signalled()))
-            for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            return self._supervise()
-        finally:
-            self._kill_all()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with end_signals(lambda: self._news.put(_Signalled())):
+            try:
+                return self._supervise()
+            finally:
+                self._kill_all()
 
     def _supervise(self) -> int:
         while True:

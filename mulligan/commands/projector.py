@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 
 import click
 
+from mulligan.actors.end_signals import end_signals
 from mulligan.client import Client
 from mulligan.errors import StoreUnavailable
 from mulligan.projections.projector import Projector
@@ -28,10 +28,9 @@ def projector(once: bool) -> None:
             click.echo(f"{following.catch_up()} feed entries taken in", err=True)
             return
         ended = threading.Event()
-        for ending in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(ending, lambda *_: ended.set())
-        click.echo("projector: following", err=True)
-        _follow(following, ended)
+        with end_signals(ended.set):
+            click.echo("projector: following", err=True)
+            _follow(following, ended)
 
 
 def _follow(following: Projector, ended: threading.Event) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import click
 import msgspec
 
+from mulligan.actors.end_signals import end_signals
 from mulligan.commands.printing import json_option, show_json
 
 
@@ -34,18 +32,9 @@ def scripted_model(script: Path, port: int, as_json: bool) -> None:
     from mulligan.testing.scripted_model import ScriptedModel
 
     ended = threading.Event()
-    with ScriptedModel(script, port=port) as model:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, _setter(ended))
+    with ScriptedModel(script, port=port) as model, end_signals(ended.set):
         if as_json:
             show_json(Serving(model.url, model.port))
         else:
             click.echo(model.url)
         ended.wait()
-
-
-def _setter(event: threading.Event) -> Callable[[int, FrameType | None], None]:
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        event.set()
-
-    return on_signal
