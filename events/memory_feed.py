@@ -39,6 +39,11 @@ class MemoryFeed:
         feed = self._feeds[partition]
         return feed[max(0, _number(after) - self._trimmed[partition]) :]
 
+    def feed_entry(self, partition: int, feed_id: str) -> FeedEntry | None:
+        """See `EventStore.feed_entry`."""
+        with self._changed:
+            return next((one for one in self._feeds[partition] if one.id == feed_id), None)
+
     def feed_end(self, partition: int) -> str:
         """See `EventStore.feed_end`."""
         with self._changed:

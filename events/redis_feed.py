@@ -37,7 +37,7 @@ class RedisFeed:
         if wait_ms:
             self._streams.wait(stream, after, wait_ms)
         found = [
-            FeedEntry(entry_id, fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))
+            _entry(entry_id.encode(), fields)
             for entry_id, fields in self._streams.entries(stream, after, limit)
         ]
         # Asked after the reading: what is trimmed in between is told as missed, never skipped.
@@ -46,6 +46,12 @@ class RedisFeed:
         if trimmed is not None and order_of(after) < order_of(trimmed.decode()):
             raise FeedTrimmed(partition, after, trimmed.decode())
         return found
+
+    def feed_entry(self, partition: int, feed_id: str) -> FeedEntry | None:
+        """See `EventStore.feed_entry`."""
+        with answers(self._place):
+            found: Any = self._client.xrange(self._partition(partition).feed, feed_id, feed_id)
+        return _entry(*found[0]) if found else None
 
     def feed_end(self, partition: int) -> str:
         """See `EventStore.feed_end`."""
@@ -125,3 +131,7 @@ def order_of(feed_id: str) -> tuple[int, int]:
     """What feed ids are ordered by: milliseconds, and the place within."""
     milliseconds, _, place = feed_id.partition("-")
     return int(milliseconds), int(place or 0)
+
+
+def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> FeedEntry:
+    return FeedEntry(entry_id.decode(), fields[b"r"].decode(), int(fields[b"v"]), int(fields[b"n"]))

@@ -334,6 +334,10 @@ class EventStore(Protocol):
         """
         ...
 
+    def feed_entry(self, partition: int, feed_id: str) -> FeedEntry | None:
+        """The reference of that id, or None: it was trimmed, or the server was set back."""
+        ...
+
     def feed_end(self, partition: int) -> str:
         """The id of a partition's newest reference; `"0"`: there is none."""
         ...

@@ -28,7 +28,7 @@ from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
 from mulligan.commands.status import RunView
-from mulligan.commands.tail import Gap, Unreadable
+from mulligan.commands.tail import Gap, SetBack, Unreadable
 from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
@@ -53,6 +53,7 @@ PUBLISHED: dict[str, type] = {
     "event": EventLine,
     "fork": Forked,
     "gap": Gap,
+    "set-back": SetBack,
     "gates": GatesReport,
     "list": RunList,
     "rebuild": Rebuilt,

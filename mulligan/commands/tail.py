@@ -39,6 +39,17 @@ class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True
     through: str
 
 
+class SetBack(msgspec.Struct, tag="set_back", tag_field="type", kw_only=True, frozen=True):
+    """
+    A partition's feed does not hold the reference `after`, the last that was printed: its server
+    was set back (a failover, a restored file), and events that were printed may not have happened.
+    All that the feed holds now is printed again from its beginning.
+    """
+
+    partition: int
+    after: str
+
+
 class Unreadable(msgspec.Struct, tag="unreadable", tag_field="type", kw_only=True, frozen=True):
     """
     Events of a run, after version `after` and through `through`, of which this version can't read
@@ -51,7 +62,7 @@ class Unreadable(msgspec.Struct, tag="unreadable", tag_field="type", kw_only=Tru
     problem: str
 
 
-Line = Envelope | Gap | Unreadable | Delta | Void
+Line = Envelope | Gap | SetBack | Unreadable | Delta | Void
 
 
 @click.command()
@@ -65,8 +76,8 @@ Line = Envelope | Gap | Unreadable | Delta | Void
 def tail(run: str | None, start: str | None, follow: bool, deltas: bool, as_json: bool) -> None:
     """
     Print events as JSON lines: those of one run, or of all in the order they were appended. What
-    was trimmed off the feed is a line of type `gap`, what this version can't read one of type
-    `unreadable`.
+    was trimmed off the feed is a line of type `gap`, a server that was set back one of type
+    `set_back`, what this version can't read one of type `unreadable`.
 
     With --deltas, lines of type `delta` hold what a model says while it says it, candidates that
     nobody has judged among it, and lines of type `void` take back what was cut off or rejected.
@@ -98,12 +109,13 @@ def _version(client: Client, run: str, start: str | None) -> int:
 
 def _of_all(
     store: EventStore, start: str | None, follow: bool
-) -> Iterator[Envelope | Gap | Unreadable]:
+) -> Iterator[Envelope | Gap | SetBack | Unreadable]:
     """
     Every run's events, as the feed refers to them; `start` is an event's id. What was trimmed off
-    the feed is a `Gap`, what can't be read an `Unreadable`.
+    the feed is a `Gap`, what can't be read an `Unreadable`, a feed that was set back a `SetBack`.
     """
     seen = start is None
+    last: dict[int, FeedEntry] = {}
     places = dict.fromkeys(range(store.partitions()), "0")
     while True:
         moved = False
@@ -113,10 +125,18 @@ def _of_all(
                 entries = store.feed(partition, after, wait_ms=wait_ms)
             except FeedTrimmed as gap:
                 moved, places[partition] = True, gap.trimmed
+                last.pop(partition, None)
                 yield Gap(partition=partition, after=after, through=gap.trimmed)
                 continue
+            # Asked after the read: what a feed set back holds instead is not mixed with the rest.
+            known = last.get(partition)
+            if known is not None and _was_set_back(store, partition, known):
+                del last[partition]
+                moved, places[partition] = True, "0"
+                yield SetBack(partition=partition, after=known.id)
+                continue
             for entry in entries:
-                moved, places[partition] = True, entry.id
+                moved, places[partition], last[partition] = True, entry.id, entry
                 for event in _of(store, entry):
                     if seen:
                         yield event
@@ -125,6 +145,18 @@ def _of_all(
             break
     if not seen:
         raise InvalidInput(f"there is no event {start!r}; --from takes an event's id")
+
+
+def _was_set_back(store: EventStore, partition: int, known: FeedEntry) -> bool:
+    """Whether a reference that was read is gone, or another, and not because it was trimmed."""
+    found = store.feed_entry(partition, known.id)
+    if found is not None:
+        return found != known
+    try:
+        store.feed(partition, limit=1)
+    except FeedTrimmed as gap:
+        return gap.trimmed != known.id  # a trim beyond it would have been told as a gap
+    return True
 
 
 def _of(store: EventStore, entry: FeedEntry) -> list[Envelope] | list[Unreadable]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -16,7 +17,9 @@ from mulligan.cli import main
 from mulligan.client import Client
 from mulligan.commands import list_runs
 from mulligan.commands.published import published_text
+from mulligan.commands.tail import SetBack, _of_all
 from mulligan.errors import FeedTrimmed, RunSetBack
+from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys
 from mulligan.projections.projector import Projector
 from mulligan.settings import Settings
@@ -216,6 +219,44 @@ def test_who_follows_a_run_is_told_that_its_server_was_set_back(
     ended = call("tail", "b2", "--follow", "--from", "2")
     assert (ended.exit_code, ended.stdout) == (5, "")
     assert "was set back" in ended.stderr
+
+
+def test_who_follows_all_runs_is_told_that_the_server_was_set_back(
+    runs: list[str], client: Client, server: ValkeyServer
+) -> None:
+    followed = _of_all(client.store, None, follow=True)
+    shown = [next(followed) for _ in range(4)]
+    newest = client.store.feed_end(0)
+    with server.client() as connection:
+        connection.xdel(Keys(0).feed, newest)
+    client.cancel("b1")
+
+    told = next(followed)
+    assert isinstance(told, SetBack)
+    assert told.after == newest
+    jsonschema.validate(msgspec.to_builtins(told), json.loads(published_text("set-back")))
+    again = [next(followed) for _ in range(4)]
+    assert again[:3] == shown[:3]
+    assert isinstance(again[3], Envelope)
+    assert again[3].run == "b1"
+
+
+def test_a_trim_up_to_what_was_printed_is_no_set_back(runs: list[str], client: Client) -> None:
+    followed = _of_all(client.store, None, follow=True)
+    for _ in range(2):
+        next(followed)
+    (last,) = client.store.feed(0)[-1:]
+    for _ in range(2):
+        next(followed)
+    client.cancel("b1")
+    client.store.trim_feed(0, keep=1, idle_ms=0)
+    with pytest.raises(FeedTrimmed) as gap:
+        client.store.feed(0)
+    assert gap.value.trimmed == last.id
+
+    following = next(followed)
+    assert isinstance(following, Envelope)
+    assert following.run == "b1"
 
 
 NOT_TEXT = "\udcff"
