@@ -28,6 +28,8 @@ POINTS = {
     "gates.after": "a draft was judged, the report is not in the log yet",
     "rework.before": "a draft is about to be redone, or the round's next agents to be named",
     "rework.after": "a draft was redone and judged, neither is in the log yet",
+    "act.before": "an act's intent is on the bridge's disk, its input is not sent yet",
+    "act.after": "an act's input was sent, what came of it is not on disk yet",
 }
 """Every crash point, and what is true there."""
 

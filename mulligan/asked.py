@@ -42,6 +42,17 @@ def check_priority(priority: object) -> None:
         raise InvalidInput(f"priority {_shown(priority)} is none: use -1 (first), 0 or 1 (last)")
 
 
+def check_window(window: object) -> None:
+    """Raises InvalidInput for what can't be the id of a browser's window."""
+    if window is None or (
+        isinstance(window, str) and 0 < len(window) <= LONGEST_NAME and window.isprintable()
+    ):
+        return
+    raise InvalidInput(
+        f"origin_window {_shown(window)} is none: name a window of `mulligan browser`, such as main"
+    )
+
+
 def check_delay(delay_ms: object) -> None:
     """Raises InvalidInput for what is no delay in whole milliseconds, or one of many years."""
     if type(delay_ms) is not int or not 0 <= delay_ms <= LONGEST_DELAY_MS:

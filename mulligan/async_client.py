@@ -81,6 +81,7 @@ class AsyncClient:
         priority: Priority = 0,
         delay_ms: int = 0,
         model: str | None = None,
+        origin_window: str | None = None,
     ) -> str:
         """See `Client.enqueue`."""
         return await self._call(
@@ -93,6 +94,7 @@ class AsyncClient:
                 priority=priority,
                 delay_ms=delay_ms,
                 model=model,
+                origin_window=origin_window,
             )
         )
 

@@ -19,6 +19,7 @@ _COMMANDS = {
     "answer": "tell an agent what it asks",
     "approve": "let a tool's call be run that waits for it",
     "archive": "move ended runs out of the log's server, into compressed files",
+    "browser": "a real browser for agents: the bridge that owns Chromium",
     "cancel": "cancel a run",
     "chat": "a run as a conversation",
     "check-output": "judge a model's output, without a model or Redis",

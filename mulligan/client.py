@@ -26,6 +26,7 @@ from mulligan.asked import (
     check_run_id,
     check_tags,
     check_version,
+    check_window,
     check_words,
 )
 from mulligan.decisions import answers, people
@@ -124,12 +125,14 @@ class Client:
         priority: Priority = 0,
         delay_ms: int = 0,
         model: str | None = None,
+        origin_window: str | None = None,
     ) -> str:
         """
         Ask for a run and return its id. With a `run_id` of your own, asking again with the same
         workflow and input is the same run, so that a producer may repeat a call it got no answer
         to. Where workers have more to do than they can, all of a run of `priority` -1 goes before
-        what has 0, and that before 1.
+        what has 0, and that before 1. Its agents browse in the window
+        `origin_window` of the browser bridge, and see the pages of no other.
 
         Raises:
             WorkflowInvalid, InvalidInput: the workflow, the input or an option can't be used.
@@ -139,13 +142,21 @@ class Client:
             check_run_id(run_id)
         check_priority(priority)
         check_delay(delay_ms)
+        check_window(origin_window)
         tags = check_tags(tags)
         check_json(input)
         plan = self.plan(workflow, model=model)
         check_input(plan, input)
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
         append = people.request(
-            run, _op(), plan, input, tags=tags, priority=priority, delay_ms=delay_ms
+            run,
+            _op(),
+            plan,
+            input,
+            tags=tags,
+            priority=priority,
+            delay_ms=delay_ms,
+            origin_window=origin_window,
         )
         self._append(append, priority)
         return run

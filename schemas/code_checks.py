@@ -22,6 +22,9 @@ from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, 
 
 __all__ = ["HARNESS_TOOLS", "code_problems"]
 
+BROWSER = "web_use"
+"""The tool that is an agent's one way to the web (WEB-10)."""
+
 HARNESS_TOOLS = ("submit_output", "request_user_input", "ask_user_question", "call_subagent")
 """Names that the runtime's own tools have in every conversation."""
 
@@ -34,6 +37,7 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
     for place, agent in draft.prompted():
         yield from _tool_problems(agent.tools, (*place, "tools"), code)
         yield from _approval_problems(agent, (*place, "ask_before"))
+        yield from _browsing_problems(agent, (*place, "tools"), draft, code)
         yield from _agent_problems(agent, place, draft, code)
     for position, node in draft.nodes.items():
         if isinstance(node, FunctionNode):
@@ -88,6 +92,20 @@ def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[
             yield Problem(place, message, item=item)
         elif path in paths[:item]:
             yield Problem(place, f"{path!r} is named twice", item=item)
+
+
+def _browsing_problems(
+    agent: AgentDefinition, place: Place, draft: Draft, code: CodeTable
+) -> Iterator[Problem]:
+    """An agent that browses has to be told where it may go (WEB-7)."""
+    for item, path in enumerate(agent.tools):
+        try:
+            browses = code.tool(path).name == BROWSER
+        except InvalidInput:
+            continue
+        if browses and not draft.settings.web.allow:
+            message = "settings.web.allow names the hosts that it may browse; it names none"
+            yield Problem(place, message, item=item)
 
 
 def _approval_problems(agent: AgentDefinition, place: Place) -> Iterator[Problem]:

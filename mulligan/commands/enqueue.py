@@ -11,6 +11,7 @@ import msgspec
 from mulligan.client import Client
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import json_option, show_json
+from mulligan.commands.windows import window_option
 from mulligan.events.facts import Priority
 from mulligan.events.prepared import LONGEST_DELAY_MS
 
@@ -47,6 +48,7 @@ class Enqueued(msgspec.Struct, kw_only=True):
     show_default=True,
     help="-1 goes first where much waits, 1 last.",
 )
+@window_option
 @json_option
 def enqueue(
     workflow: str,
@@ -56,6 +58,7 @@ def enqueue(
     tags: tuple[str, ...],
     delay_s: float,
     priority: str,
+    origin_window: str | None,
     as_json: bool,
 ) -> None:
     """Ask for a run of WORKFLOW: a file, module:attribute, or the name of a shipped one."""
@@ -71,6 +74,7 @@ def enqueue(
             priority=msgspec.convert(int(priority), Priority),
             delay_ms=int(delay_s * 1_000),
             model=model,
+            origin_window=origin_window,
         )
     if as_json:
         show_json(Enqueued(run=run))

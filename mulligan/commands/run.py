@@ -21,6 +21,7 @@ from mulligan.commands.live import watched
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
 from mulligan.commands.status import RunView, view
+from mulligan.commands.windows import window_option
 from mulligan.events.deltas import Delta, Subscription
 from mulligan.events.envelope import Envelope
 from mulligan.logs import configure_logs
@@ -57,6 +58,7 @@ GOES_ON_BY = {
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--deltas", is_flag=True, help="Show what models say, as they say it.")
+@window_option
 @json_option
 def run(
     workflow: str,
@@ -64,6 +66,7 @@ def run(
     model: str | None,
     run_id: str | None,
     deltas: bool,
+    origin_window: str | None,
     as_json: bool,
 ) -> None:
     """
@@ -74,7 +77,17 @@ def run(
     among it; what was cut off or rejected is taken back in words. None of that is stored anywhere.
     """
     value = read_input(given)
-    sys.exit(work_here(workflow, value, model=model, run_id=run_id, as_json=as_json, deltas=deltas))
+    sys.exit(
+        work_here(
+            workflow,
+            value,
+            model=model,
+            run_id=run_id,
+            origin_window=origin_window,
+            as_json=as_json,
+            deltas=deltas,
+        )
+    )
 
 
 def work_here(
@@ -83,6 +96,7 @@ def work_here(
     *,
     model: str | None = None,
     run_id: str | None = None,
+    origin_window: str | None = None,
     as_json: bool = False,
     deltas: bool = False,
     artifacts: Path | None = None,
@@ -96,7 +110,7 @@ def work_here(
         plan = client.plan(workflow, model=model)
         runtime = assemble(client.settings)
         check_models(plan, runtime)
-        name = client.enqueue(plan, value, run_id=run_id)
+        name = client.enqueue(plan, value, run_id=run_id, origin_window=origin_window)
         folder = artifacts or workspace_of(client, name)
         keep = partial(_keep, client, name, folder)
         with (

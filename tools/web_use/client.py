@@ -40,10 +40,11 @@ _GONE = "the browser bridge went away while it was at this"
 class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     A line to the bridge. `command` does one; `settle` asks what became of the act of this caller's
-    id, and makes sure that it is not begun any more if it was not.
+    id, and makes sure that it is not begun any more if it was not; `bind` opens the pages of the
+    caller's window to its run.
     """
 
-    op: Literal["command", "settle"]
+    op: Literal["command", "settle", "bind"]
     caller: Caller
     command: dict[str, Any] = {}
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -102,16 +103,24 @@ class BridgeClient:
         assert result is not None
         return result
 
-    def settle(self, command: Command | Mapping[str, Any], caller: Caller) -> Receipt | None:
+    def settle(self, caller: Caller) -> Receipt | None:
         """
         What became of the caller's act, with its evidence looked at once more where that is open;
         None: it was never begun, and will not be.
 
         Raises WebUseFailed where the bridge can't be asked, or knows less than that.
         """
-        shape = parse(command) if isinstance(command, Mapping) else command
-        answer = self._ask(Question(op="settle", caller=caller, command=flat(shape)))
+        answer = self._ask(Question(op="settle", caller=caller))
         return msgspec.convert(answer, Receipt) if answer is not None else None
+
+    def bind(self, run: str, window: str) -> None:
+        """
+        Let a run use the pages of a window besides those of its own.
+
+        Raises WebUseFailed where that window is not registered, or no bridge is there.
+        """
+        caller = Caller(owner=f"{run}:", action="", run=run, window=window)
+        self._ask(Question(op="bind", caller=caller))
 
     def _ask(self, question: Question) -> dict[str, Any] | None:
         try:

@@ -36,7 +36,7 @@ FAILURE_CODES: tuple[FailureCode, ...] = get_args(FailureCode)
 
 class WebUseFailed(ToolError):
     """
-    A command did not do what it was asked for. `code` is a `FailureCode`.
+    A command did not do what it was asked for. `code` is a `FailureCode`, as `failure` is.
 
     `receipt` is there if an act had begun. With `unknown` its input was or may have been sent and
     nothing shows what became of it: it must not be repeated.
@@ -46,4 +46,5 @@ class WebUseFailed(ToolError):
         super().__init__(
             code, message, unknown=receipt is not None and receipt.outcome == "unknown"
         )
+        self.failure: FailureCode = code
         self.receipt = receipt

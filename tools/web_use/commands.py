@@ -9,18 +9,18 @@ page gives the next. An `element` is a reference of the observation's snapshot, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, assert_never, get_args
+from typing import Annotated, Any, assert_never, get_args
 
 import msgspec
 from msgspec import Meta
 
 from mulligan.events.facts import EffectClass
 from mulligan.tools.web_use.codes import WebUseFailed
+from mulligan.tools.web_use.conditions import CONDITIONS, ConditionName
 
 __all__ = [
     "ACTIONS",
     "COMMANDS",
-    "CONDITIONS",
     "Act",
     "Click",
     "Close",
@@ -40,11 +40,6 @@ __all__ = [
     "effect_of",
     "parse",
 ]
-
-ConditionName = Literal[
-    "text_contains", "text_not_contains", "url_contains", "title_contains", "element_present"
-]
-CONDITIONS: tuple[str, ...] = get_args(ConditionName)
 
 MAX_TEXT = 100_000
 MAX_URL = 8_192
@@ -111,8 +106,8 @@ class Close(_Shape, frozen=True, kw_only=True, tag="close", tag_field="command")
 class _Act(_Shape, frozen=True, kw_only=True, tag_field="action"):
     """
     What acts have in common. `evidence` is what will show that the act has done what it is for: it
-    must not hold before, and must hold within `wait_ms` after. `failures` are signs that it has
-    not: any of them that appears settles it.
+    must not hold before, and must hold within `wait_ms` after. `failures` are signs that it may
+    not have: where one of them appears, no evidence counts.
     """
 
     evidence: Conditions = ()

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from mulligan.tools.web_use.conditions import ConditionName
+
 __all__ = [
     "Closed",
     "Element",
@@ -23,12 +25,12 @@ PageState = Literal["ready", "navigating", "dialog"]
 """`navigating`: an answer is awaited, and what is there is no evidence of anything. `dialog`: the
 page waits for an answer to a dialog, and shows nothing else."""
 
-Outcome = Literal["not_started", "done", "confirmed", "failed", "unknown"]
+Outcome = Literal["not_started", "done", "confirmed", "unknown"]
 """
 What became of an act. `not_started`: nothing was sent to the page, it may be asked for again.
 `done`: input was sent, and no evidence was asked for. `confirmed`: all evidence holds that did not
-before. `failed`: a declared sign of failure appeared. `unknown`: it was or may have been sent, and
-nothing shows what became of it.
+before. `unknown`: it was or may have been sent, and nothing shows that it has done what it is for;
+a declared sign of failure is no proof that it has not.
 """
 
 
@@ -42,7 +44,7 @@ class Page(_Value, frozen=True, kw_only=True):
     page: str
     url: str
     title: str
-    state: PageState = "ready"
+    state: PageState
 
 
 class PageList(_Value, frozen=True, kw_only=True):
@@ -65,7 +67,7 @@ class Observation(_Value, frozen=True, kw_only=True):
     page: str
     url: str
     title: str
-    state: PageState = "ready"
+    state: PageState
     snapshot: str = ""
     cut: int = 0
     since: str | None = None
@@ -95,7 +97,7 @@ class Request(_Value, frozen=True, kw_only=True):
 class Evidence(_Value, frozen=True, kw_only=True):
     """A condition, before and after; None: it could not be looked at."""
 
-    condition: str
+    condition: ConditionName
     value: str
     before: bool | None
     after: bool | None = None

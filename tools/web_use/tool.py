@@ -14,7 +14,8 @@ from mulligan.tools.registry import tool
 from mulligan.tools.web_use.caller import Caller
 from mulligan.tools.web_use.client import BridgeClient
 from mulligan.tools.web_use.codes import WebUseFailed
-from mulligan.tools.web_use.commands import ACTIONS, COMMANDS, CONDITIONS
+from mulligan.tools.web_use.commands import ACTIONS, COMMANDS
+from mulligan.tools.web_use.conditions import CONDITIONS
 
 __all__ = ["web_use"]
 
@@ -36,14 +37,13 @@ to hover are none; the bridge does each once under its id. All else puts somethi
 """
 
 
-def _happened(command: str, run_context: RunContext | None, **arguments: Any) -> bool | None:
+def _happened(run_context: RunContext | None) -> bool | None:
     """What the bridge knows of an act: whether it was begun, and whether it is confirmed."""
     if run_context is None:
         return None
-    given = {"command": command, **_plain(arguments)}
     try:
         with BridgeClient(load_settings().browser_socket_path) as bridge:
-            receipt = bridge.settle(given, Caller.of_run(run_context))
+            receipt = bridge.settle(Caller.of_run(run_context))
     except WebUseFailed:
         return None
     if receipt is None or receipt.outcome == "not_started":

@@ -17,12 +17,12 @@ from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.commands import (
     ACTIONS,
     COMMANDS,
-    CONDITIONS,
     Click,
     Observe,
     effect_of,
     parse,
 )
+from mulligan.tools.web_use.conditions import CONDITIONS
 from mulligan.tools.web_use.tool import web_use
 
 ON_ELEMENT = {"command": "act", "page": "p", "observation": "o", "element": "e1"}

@@ -1,0 +1,59 @@
+"""One site, and one bridge with a real Chromium, for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mulligan.errors import EnvironmentUnfit
+from mulligan.tools.web_use.executable import find_chromium
+from tests.browser.bridge_process import BridgeProcess, Browsing
+from tests.browser.site import Site
+
+
+@pytest.fixture(scope="session")
+def chromium() -> None:
+    """A Chromium. Where there is none, tests are skipped on a laptop and fail in CI."""
+    try:
+        find_chromium(None)
+    except EnvironmentUnfit as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def one_site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def site(one_site: Site) -> Iterator[Site]:
+    """The site, with nothing received yet."""
+    one_site.reset()
+    yield one_site
+    one_site.hold.set()
+
+
+@pytest.fixture(scope="session")
+def bridge(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeProcess]:
+    """A bridge with the windows main and other."""
+    started = BridgeProcess(tmp_path_factory.mktemp("bridge"), "main", "other")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def web(bridge: BridgeProcess, request: pytest.FixtureRequest) -> Browsing:
+    """Somebody with a window of their own, which is empty."""
+    return bridge.caller(request.node.name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
