@@ -23,8 +23,9 @@ from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from mulligan.tools.web_use.addresses import without_query
 from mulligan.tools.web_use.bridge import verdict
+from mulligan.tools.web_use.bridge.look import Look
 from mulligan.tools.web_use.bridge.snapshot import Snapshot
-from mulligan.tools.web_use.bridge.tab import Look, Tab
+from mulligan.tools.web_use.bridge.tab import Tab
 from mulligan.tools.web_use.bridge.verdict import Driven
 from mulligan.tools.web_use.codes import FailureCode, WebUseFailed
 from mulligan.tools.web_use.commands import (

@@ -16,10 +16,11 @@ from playwright.async_api import Request as PageRequest
 
 from mulligan.schemas.web_rules import WebRules
 from mulligan.tools.web_use.addresses import without_query
-from mulligan.tools.web_use.bridge.snapshot import Snapshot, masked
+from mulligan.tools.web_use.bridge.look import Look
+from mulligan.tools.web_use.bridge.snapshot import masked
 from mulligan.tools.web_use.results import PageState, Request
 
-__all__ = ["Look", "Tab", "bounded"]
+__all__ = ["Tab", "bounded"]
 
 T = TypeVar("T")
 
@@ -43,23 +44,6 @@ READ = (
     "() => [document.readyState, document.body ? document.body.innerText : '', "
     "[...document.querySelectorAll('input[type=password]')].map(field => field.value)]"
 )
-
-
-class Look(msgspec.Struct, frozen=True):
-    """A page at one moment. What is not `ready` shows nothing."""
-
-    state: PageState
-    url: str
-    title: str = ""
-    text: str = ""
-    snapshot: str = ""
-    passwords: int = 0
-    """fields for one"""
-
-    @property
-    def tree(self) -> Snapshot:
-        """The snapshot, read."""
-        return Snapshot(self.snapshot)
 
 
 class Tab:

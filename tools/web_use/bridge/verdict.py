@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mulligan.tools.web_use.bridge.tab import Look
+from mulligan.tools.web_use.bridge.look import Look
 from mulligan.tools.web_use.commands import Condition
 from mulligan.tools.web_use.results import Evidence, Outcome
 
