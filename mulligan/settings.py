@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
@@ -83,6 +84,12 @@ def _from_json(value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _network(text: str) -> str:
+    """Check a network. Raises ValueError where it is none."""
+    ip_network(text)
+    return text
 
 
 class Settings(BaseSettings):
@@ -166,9 +173,9 @@ class Settings(BaseSettings):
     browser_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_from_json)] = Field(
         (), description='a JSON list of hosts, such as ["example.org", "*.example.org"]'
     )
-    browser_networks: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_from_json)] = Field(
-        (), description='a JSON list of networks, such as ["10.0.0.0/8"]'
-    )
+    browser_networks: Annotated[
+        tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_from_json)
+    ] = Field((), description='a JSON list of networks, such as ["10.0.0.0/8"]')
     browser_secrets: Annotated[
         dict[str, tuple[str, ...]], NoDecode, BeforeValidator(_from_json)
     ] = Field(

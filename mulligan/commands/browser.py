@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
 import click
 
 from mulligan.actors.crash_points import arm, reach
+from mulligan.commands.browser_socket import Listening
+from mulligan.commands.printing import json_option, show_json
 from mulligan.errors import InvalidInput
 from mulligan.logs import configure_logs
 from mulligan.settings import Settings, load_settings
@@ -35,7 +38,10 @@ DEFAULT_WINDOW = "main"
     metavar="RUN WINDOW",
     help="Ask the bridge that runs to open a window's pages to a run, and end.",
 )
-def browser(windows: tuple[str, ...], headed: bool, bind: tuple[str, str] | None) -> None:
+@json_option
+def browser(
+    windows: tuple[str, ...], headed: bool, bind: tuple[str, str] | None, as_json: bool
+) -> None:
     """
     Own a Chromium for the runs of this machine, until SIGTERM or Ctrl-C.
 
@@ -51,14 +57,19 @@ def browser(windows: tuple[str, ...], headed: bool, bind: tuple[str, str] | None
     _check_windows(windows)
     arm(settings.crash_at)
     os.umask(0o077)
+    listening = Listening(
+        socket=str(settings.browser_socket_path),
+        windows=tuple(dict.fromkeys(windows)) or (DEFAULT_WINDOW,),
+    )
     service = BridgeService(
         settings.browser_socket_path,
         find_chromium(settings.browser_executable),
-        windows or (DEFAULT_WINDOW,),
+        listening.windows,
         configuration_of(settings),
         headed=headed,
     )
-    asyncio.run(_serve(service, settings.browser_socket_path))
+    told = partial(show_json, listening) if as_json else partial(_tell, listening)
+    asyncio.run(_serve(service, told))
 
 
 def configuration_of(settings: Settings) -> Configuration:
@@ -94,12 +105,16 @@ def _check_windows(windows: tuple[str, ...]) -> None:
             )
 
 
-async def _serve(service: BridgeService, path: Path) -> None:
+def _tell(listening: Listening) -> None:
+    click.echo(f"listening on {listening.socket}; windows: {', '.join(listening.windows)}")
+
+
+async def _serve(service: BridgeService, told: Callable[[], None]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await service.start()
-    click.echo(f"listening on {path}")
+    told()
     try:
         await stop.wait()
     finally:

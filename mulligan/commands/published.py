@@ -16,6 +16,7 @@ import mulligan.schemas
 from mulligan.commands.answer import Answered
 from mulligan.commands.approve import Decided
 from mulligan.commands.archive import ArchivedRuns
+from mulligan.commands.browser_socket import Listening
 from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
@@ -44,6 +45,7 @@ PUBLISHED: dict[str, type] = {
     "answer": Answered,
     "approval": Decided,
     "archive": ArchivedRuns,
+    "browser": Listening,
     "chat": Chat,
     "check-output": Checked,
     "delta": Delta,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.writes import Write, WriteProcesses
@@ -25,6 +26,8 @@ from mulligan.events.store import Append, AsNew, Claimed, Held, Move
 from mulligan.events.tasks import run_task
 from mulligan.schemas.code import code_digest, import_code
 from mulligan.schemas.load import load_workflow
+from mulligan.schemas.run_context import RunContext
+from mulligan.schemas.web_rules import WebRules
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
 from mulligan.tools.result import ToolResult
@@ -66,6 +69,13 @@ def last(told: str, until: str) -> str:
     while not Path(until).exists():
         time.sleep(0.005)
     return "done"
+
+@tool
+def whose(run_context) -> str:
+    return f"{run_context.run} {run_context.web.allow}"
+
+def of_run(run_context):
+    return run_context.run
 
 def big(size):
     return "x" * size
@@ -199,6 +209,18 @@ def test_a_process_is_used_again_and_parallel_calls_have_their_own(worker: Worke
     for thread in threads:
         thread.join()
     assert results == [ToolResult(value="done")] * 3
+
+
+def test_tool_and_function_are_told_of_their_run(worker: Worker) -> None:
+    told = RunContext(run="run-1", call="a.1.1", owner="a", web=WebRules(allow=("a.test",)))
+    of_tool = replace(worker.write("whose", {}), context=told)
+    of_function = worker.write("of_run", {"run_context": told})
+
+    answers = [
+        worker.writes.run(worker.lease(str(n)), one) for n, one in enumerate((of_tool, of_function))
+    ]
+
+    assert ["run-1 ('a.test',)", "run-1"] == [one.value for one in answers if one is not None]
 
 
 def test_a_process_that_dies_leaves_the_outcome_unknown(worker: Worker) -> None:

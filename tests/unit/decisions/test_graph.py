@@ -31,6 +31,7 @@ from mulligan.events.store import ByVersion, Move
 from mulligan.projections.history import problems
 from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import Given, facts, plan_of
+from mulligan.testing.in_memory import InMemory
 
 
 def calls(*arguments: str, effect: EffectClass = "idempotent", attempts: int = 1) -> FunctionPlan:
@@ -453,3 +454,19 @@ def test_many_open_nodes_are_cancelled_in_little_time() -> None:
             pass
 
     assert "cancelled" == given.state.status
+
+
+def test_a_function_that_asks_for_its_run_is_told() -> None:
+    made = InMemory(code={"steps:one": lambda run_context: [run_context.run, run_context.call]})
+    call = FunctionPlan(
+        call=CodeRef(path="steps:one", digest=""),
+        arguments=("run_context",),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    )
+
+    state = made.run(plan_of(NodePlan(id="one", work=call)))
+
+    assert ["run", "one"] == (state.output.value if state.output else None)

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from mulligan.errors import InvalidInput, ToolError
+from mulligan.schemas.run_context import RunContext
+from mulligan.schemas.tool_spec import EffectCase, ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.registry import Tool, resolve_tool, tool
 
@@ -307,3 +309,55 @@ def test_a_function_that_ends_its_process_has_failed(error: BaseException) -> No
     for function in (leaves, leaves_later):
         result = call_function(function, {})
         assert (result.is_error, result.code) == (True, "tool_exception")
+
+
+def test_a_calls_effect_may_depend_on_its_arguments_rec31() -> None:
+    cases = [
+        EffectCase(given={"command": "look"}, effect="read"),
+        EffectCase(given={"command": "do", "how": "again"}, effect="idempotent"),
+    ]
+
+    @tool(cases=cases)
+    def desk(command: str, how: str = "") -> str:
+        return command
+
+    spec = desk_spec(desk)
+    assert "read" == spec.effect_of({"command": "look"})
+    assert "idempotent" == spec.effect_of({"command": "do", "how": "again"})
+    assert "write" == spec.effect_of({"command": "do"}) == spec.effect_of({})
+    with pytest.raises(InvalidInput, match="effect"):
+        tool(cases=[EffectCase(given={}, effect="none")])(lambda: 1)  # type: ignore[arg-type]
+
+
+def desk_spec(one: Tool[..., Any]) -> ToolSpec:
+    return ToolSpec(
+        name=one.name,
+        description="",
+        parameters=one.parameters,
+        effect=one.effect,
+        path="",
+        digest="",
+        cases=one.cases,
+    )
+
+
+def test_a_tool_is_told_of_its_run_and_no_model_can_say_so() -> None:
+    @tool
+    def whose(text: str, run_context: RunContext | None = None) -> str:
+        return run_context.run if run_context is not None else "nobody"
+
+    told = RunContext(run="run-1", call="a.1.1", owner="a")
+    assert ["text"] == list(whose.parameters["properties"])
+    assert "run-1" == whose.call({"text": "x"}, context=told).value
+    assert "nobody" == whose.call({"text": "x"}).value
+    assert "invalid_arguments" == whose.call({"text": "x", "run_context": {}}).code
+
+
+def test_a_tool_may_say_that_its_outcome_is_unknown_rec31() -> None:
+    @tool
+    def sent() -> None:
+        raise ToolError("lost", "it may have been sent", unknown=True)
+
+    result = sent.call({})
+
+    assert (True, True, "lost") == (result.is_error, result.unknown, result.code)
