@@ -42,8 +42,8 @@ def site(one_site: Site) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def bridge(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeProcess]:
-    """A bridge with the windows main and other."""
-    started = BridgeProcess(tmp_path_factory.mktemp("bridge"), "main", "other")
+    """A bridge with three windows."""
+    started = BridgeProcess(tmp_path_factory.mktemp("bridge"), "main", "mine", "other")
     yield started
     started.stop()
 

@@ -30,7 +30,7 @@ def own_bridge(chromium: None, tmp_path: Path) -> Iterator[BridgeProcess]:
 
 def test_another_windows_pages_never_appear(bridge: BridgeProcess, site: Site) -> None:
     """web3: not without a window, not by its name alone, not by a token; a binding opens them."""
-    mine = bridge.run("run-m", "main")
+    mine = bridge.run("run-m", "mine")
     other = bridge.run("run-o", "other")
     mine.observe(f"{site.url}/form")
     token = mine.page
@@ -39,17 +39,16 @@ def test_another_windows_pages_never_appear(bridge: BridgeProcess, site: Site) -
     other.page = token
     assert "page_context_owner_mismatch" == other.fails(command="observe", page=token).code
     assert "permission_denied" == bridge.run("run-n", None).fails(command="list_pages").code
-    assert "desktop_unavailable" == bridge.run("run-n", "mai").fails(command="list_pages").code
+    assert "desktop_unavailable" == bridge.run("run-n", "min").fails(command="list_pages").code
     made = bridge.caller("made").do(command="list_pages")["window"]
     thief = bridge.caller("thief", window=made)
     assert "permission_denied" == thief.fails(command="list_pages").code
     with BridgeClient(bridge.socket) as client:
-        client.bind("run-o", "main")
+        client.bind("run-o", "mine")
         with pytest.raises(WebUseFailed, match="not registered"):
             client.bind("run-o", "nowhere")
     assert ["Form"] == [page["title"] for page in other.do(command="list_pages")["pages"]]
     assert [] == bridge.run("run-p", "other").do(command="list_pages")["pages"]
-    mine.do(command="close", page=mine.do(command="list_pages")["pages"][0]["page"])
 
 
 def test_views_that_hang_hold_up_nobody(own_bridge: BridgeProcess, site: Site) -> None:
