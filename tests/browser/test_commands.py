@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mulligan.schemas.web_rules import WebRules
-from mulligan.tools.web_use.codes import WebUseFailed
+from mulligan.testing.waiting import until
+from mulligan.tools.web_use.client import BridgeClient
+from mulligan.tools.web_use.codes import FAILURE_CODES, WebUseFailed
 from tests.browser.bridge_process import CANARY, BridgeProcess, Browsing, saved
 from tests.browser.site import Site, redirect_to
 
@@ -132,8 +136,8 @@ def test_a_write_makes_observations_stale(web: Browsing, site: Site) -> None:
 def test_a_row_that_changed_under_an_observation_is_not_acted_on(web: Browsing, site: Site) -> None:
     """web5, web6: a reference alone is no identity."""
     web.observe(f"{site.url}/list")
-    if "Bert" not in web.seen["snapshot"]:
-        web.look()
+    web.do(command="verify", page=web.page, conditions=saved("Anna Delete Bert"))
+    web.look()
     site.rows = ["Bert", "Anna"]
     web.do(command="verify", page=web.page, conditions=saved("Bert Delete Anna"))
 
@@ -218,31 +222,31 @@ def test_the_same_act_again_is_the_receipt_and_no_second_click(web: Browsing, si
         web.do("one-act", command="list_pages")
 
 
-@pytest.mark.parametrize(
-    ("target", "code"),
-    [
-        ("file:///etc/passwd", "unsupported_url"),
-        ("chrome://version", "unsupported_url"),
-        ("http://user:pw@127.0.0.1/", "unsupported_url"),
-        ("http://elsewhere.test/", "permission_denied"),
-        ("{site}/unauthorised", "needs_user"),
-        ("{site}/captcha", "needs_user"),
-        ("redirect:http://elsewhere.test/", "permission_denied"),
-        ("redirect:http://169.254.169.254/latest/meta-data", "permission_denied"),
-        ("redirect:file:///etc/passwd", "unsupported_url"),
-        ("{closed}", "backend_action_failed"),
-    ],
-)
-def test_a_failed_open_says_why_and_is_rolled_back(
-    web: Browsing, site: Site, target: str, code: str
-) -> None:
+WAYS_OUT = [
+    ("file:///etc/passwd", "unsupported_url"),
+    ("chrome://version", "unsupported_url"),
+    ("http://user:pw@127.0.0.1/", "unsupported_url"),
+    ("http://elsewhere.test/", "permission_denied"),
+    ("{site}/unauthorised", "needs_user"),
+    ("{site}/captcha", "needs_user"),
+    ("redirect:http://elsewhere.test/", "permission_denied"),
+    ("redirect:http://169.254.169.254/latest/meta-data", "permission_denied"),
+    ("redirect:file:///etc/passwd", "unsupported_url"),
+    ("{closed}", "backend_action_failed"),
+]
+
+
+def test_a_failed_open_says_why_and_is_rolled_back(web: Browsing, site: Site) -> None:
     """web4, web6, web7: every hop is looked at, and no page is left behind."""
-    url = target.replace("{site}", site.url).replace("{closed}", f"http://127.0.0.1:{free_port()}")
-    if target.startswith("redirect:"):
-        url = site.url + redirect_to(target.removeprefix("redirect:"))
+    closed = f"http://127.0.0.1:{free_port()}"
+    told = {}
+    for target, _ in WAYS_OUT:
+        url = target.replace("{site}", site.url).replace("{closed}", closed)
+        if target.startswith("redirect:"):
+            url = site.url + redirect_to(target.removeprefix("redirect:"))
+        told[target] = web.fails(command="observe", url=url).code
 
-    assert code == web.fails(command="observe", url=url).code
-
+    assert dict(WAYS_OUT) == told
     assert [] == web.do(command="list_pages")["pages"]
 
 
@@ -301,36 +305,28 @@ def test_a_covered_element_gets_no_input(web: Browsing, site: Site) -> None:
     assert ("backend_action_failed", False) == (failed.code, failed.unknown)
 
 
-@pytest.mark.parametrize(
-    ("action", "what", "more", "code"),
-    [
+def test_what_an_element_does_not_take(web: Browsing, site: Site) -> None:
+    """web6, web7: refused before any input, so that the observation still counts."""
+    refused = [
         ("type", 'button "Save"', {"text": "x"}, "unsupported_action"),
         ("select", 'textbox "Week"', {"values": ["x"]}, "unsupported_action"),
         ("upload", 'textbox "Week"', {"files": ["x"]}, "unsupported_action"),
         ("select", 'combobox "Kind"', {"values": ["Yearly"]}, "invalid_arguments"),
         ("type", 'textbox "Week"', {"secret": "OPENAI_API_KEY"}, "permission_denied"),
         ("type", 'textbox "Week"', {"secret": "SHORT_PIN"}, "permission_denied"),
-    ],
-)
-def test_what_an_element_does_not_take(
-    web: Browsing, site: Site, action: str, what: str, more: dict[str, Any], code: str
-) -> None:
+    ]
     web.observe(f"{site.url}/form")
-
-    assert code == web.fails(**web.act(action, what, **more)).code
-
-
-def test_an_element_that_is_none_of_the_observation(web: Browsing, site: Site) -> None:
-    web.observe(f"{site.url}/form")
-
+    for action, what, more, code in refused:
+        assert code == web.fails(**web.act(action, what, **more)).code
+        web.page = web.do(command="list_pages")["pages"][0]["page"]
     assert "invalid_arguments" == web.fails(**{**web.act("click"), "element": "e999"}).code
 
 
 def test_within_a_frame(web: Browsing, site: Site) -> None:
     """web5: references of a page within the page work like any other."""
     web.observe(f"{site.url}/iframe")
-    if "Save" not in web.seen["snapshot"]:
-        web.look()
+    web.do(command="verify", page=web.page, conditions=saved("Week"))
+    web.look()
 
     receipt = web.do(**web.act("click", 'button "Save"', evidence=saved("Report saved")))
 
@@ -412,3 +408,25 @@ def test_a_secret_is_typed_only_where_it_may_be(bridge: BridgeProcess, site: Sit
 def test_only_this_user_can_open_the_socket(bridge: BridgeProcess) -> None:
     assert 0o600 == bridge.socket.stat().st_mode & 0o777
     assert 0o700 == (bridge.folder / "browser").stat().st_mode & 0o777
+
+
+def test_evidence_that_comes_late_settles_an_act(web: Browsing, site: Site) -> None:
+    """web9, rec31: the same page is looked at once more; what it says in words is no receipt."""
+    web.observe(f"{site.url}/form-held")
+    click = web.act("click", 'button "Save"', evidence=saved("Report saved"), wait_ms=300)
+    with pytest.raises(WebUseFailed):
+        web.do("late", **click)
+    with BridgeClient(web.bridge.socket) as client:
+        before = client.settle(web.as_caller("late"))
+        site.hold.set()
+        until(lambda: (client.settle(web.as_caller("late")) or before).outcome == "confirmed", 10)
+    assert before is not None
+    assert ("unknown", 1) == (before.outcome, len(site.saved))
+
+
+def test_every_code_is_in_the_documents_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "browser.md").read_text()
+    table = text.partition("## Failures")[2].partition("## Security")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+
+    assert sorted(FAILURE_CODES) == sorted(re.findall(r"`(\w+)`", "".join(rows)))

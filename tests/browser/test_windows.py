@@ -87,9 +87,9 @@ def test_chromium_may_die_and_comes_back(own_bridge: BridgeProcess, site: Site) 
     assert "Home" == web.observe(f"{site.url}/")["title"]
 
 
-@pytest.mark.parametrize(("point", "kept"), [("act.before", 0), ("act.after", 1)])
+@pytest.mark.parametrize(("point", "most"), [("act.before", 0), ("act.after", 1)])
 def test_a_bridge_that_dies_over_an_act_does_not_do_it_again(
-    own_bridge: BridgeProcess, site: Site, point: str, kept: int
+    own_bridge: BridgeProcess, site: Site, point: str, most: int
 ) -> None:
     """web9: the intent is on disk before the input, so the outcome is unknown for good."""
     own_bridge.kill()
@@ -111,8 +111,7 @@ def test_a_bridge_that_dies_over_an_act_does_not_do_it_again(
     assert "backend_action_failed" == died.value.code == again.value.code
     assert receipt is not None
     assert "unknown" == receipt.outcome
-    until(lambda: len(site.saved) >= kept, 5)
-    assert kept == len(site.saved)
+    assert most >= len(site.saved), "the input may have gone down with Chromium"
 
 
 def test_an_act_that_was_settled_before_it_came_is_not_begun(web: Browsing, site: Site) -> None:

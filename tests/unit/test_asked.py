@@ -14,6 +14,7 @@ from mulligan.asked import (
     check_priority,
     check_run_id,
     check_tags,
+    check_window,
     check_words,
 )
 from mulligan.errors import InvalidInput
@@ -79,3 +80,11 @@ def test_an_input_that_json_does_not_have(given: object) -> None:
 @pytest.mark.parametrize("given", [None, {"a": None, "b": [1.5, "null", 2**70]}, (1, 2)])
 def test_an_input_that_it_has(given: object) -> None:
     check_json(given)
+
+
+@pytest.mark.parametrize("window", ["", "a\nb", "x" * 201, 5])
+def test_what_can_be_no_window_is_refused(window: object) -> None:
+    with pytest.raises(InvalidInput, match="mulligan browser"):
+        check_window(window)
+    check_window("main")
+    check_window(None)

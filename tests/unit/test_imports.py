@@ -46,3 +46,11 @@ def test_no_command_loads_litellm_before_a_model_is_asked(module: str) -> None:
 
 def test_a_worker_without_such_models_never_loads_litellm() -> None:
     assert loaded("import mulligan.actors.assemble", ("litellm", "openai")) == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["mulligan.actors.assemble", "mulligan.tools.web_use.tool", "mulligan.commands.doctor"],
+)
+def test_only_the_bridge_needs_playwright(module: str) -> None:
+    assert loaded(f"import {module}", ("playwright",)) == set()

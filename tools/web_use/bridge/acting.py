@@ -46,7 +46,7 @@ InPage = Click | Type | Press | Scroll | Hover | Select | Upload
 TRIAL_MS = 3_000
 DRIVE_S = 10.0
 POLL_S = 0.1
-QUIET_S = 0.15
+QUIET_S = 0.1
 """How long an act without evidence is watched for what it sets off."""
 
 
