@@ -220,6 +220,12 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
         "<form method=post action=/save onsubmit=\"return confirm('Really save?')\">"
         "<button>Save</button></form>",
     ),
+    "/alert": _page("Alert", "<script>alert('Hello')</script><h1>Behind it</h1>"),
+    "/foreign": _page(
+        "Foreign",
+        "<iframe id=f></iframe><script>document.getElementById('f').src ="
+        "location.href.replace('127.0.0.1', 'localhost').replace('/foreign', '/form')</script>",
+    ),
     "/popup": _page("Popup", "<button onclick=\"window.open('/form')\">Open</button>"),
     "/download-page": _page("Download", "<a href=/download>Get figures</a>"),
     "/download": _download,

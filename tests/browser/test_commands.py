@@ -348,6 +348,27 @@ def test_a_dialog_is_shown_and_answered(web: Browsing, site: Site) -> None:
     assert ("confirmed", 1) == (receipt["outcome"], len(site.saved))
 
 
+def test_a_dialog_at_once_holds_up_nobody(web: Browsing, site: Site) -> None:
+    """web4, web5: a page that opens with an alert is opened all the same."""
+    seen = web.observe(f"{site.url}/alert")
+    assert ("dialog", "alert: Hello") == (seen["state"], seen["dialog"])
+
+    web.do(**web.act("press", key="Enter"))
+
+    assert "Behind it" in web.look()["snapshot"]
+
+
+def test_a_frame_of_another_host(web: Browsing, site: Site) -> None:
+    """web9: Chromium has it in another process, where no events are witnessed."""
+    web.observe(f"{site.url}/foreign")
+    web.do(command="verify", page=web.page, conditions=saved("Week"))
+    web.look()
+
+    receipt = web.do(**web.act("click", 'button "Save"', evidence=saved("Report saved")))
+
+    assert ("confirmed", "returned", 1) == (receipt["outcome"], receipt["driver"], len(site.saved))
+
+
 def test_a_popup_and_a_download_are_told_of(web: Browsing, site: Site) -> None:
     web.observe(f"{site.url}/popup")
     receipt = web.do(**web.act("click", 'button "Open"'))

@@ -10,6 +10,7 @@ carries one command at a time.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -157,6 +158,8 @@ class BridgeClient:
 
     def _connected(self) -> socket.socket:
         if self._socket is None:
+            if self._path.stat().st_uid != os.geteuid():
+                raise PermissionError(f"{self._path} is another user's")
             connection = socket.socket(socket.AF_UNIX)
             try:
                 connection.connect(str(self._path))

@@ -91,6 +91,7 @@ class Chromium:
                 self._browser = await self._started()
                 self._session = await self._browser.new_browser_cdp_session()
             except PlaywrightError as error:
+                self._browser = self._session = self._playwright = None
                 _log.error("chromium_failed", error=str(error)[:2_000])
                 raise WebUseFailed(
                     "backend_action_failed", "Chromium did not start; see the bridge's log"

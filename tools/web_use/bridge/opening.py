@@ -29,7 +29,9 @@ async def go(tab: Tab, url: str, proxy: EgressProxy, within_s: float, *, signs_i
     `backend_action_failed`.
     """
     try:
-        response = await tab.page.goto(url, wait_until="domcontentloaded", timeout=within_s * 1_000)
+        response = await tab.unless_dialog(
+            tab.page.goto(url, wait_until="domcontentloaded", timeout=within_s * 1_000)
+        )
     except PlaywrightTimeout:
         raise WebUseFailed("timeout", "the site did not answer in time") from None
     except PlaywrightError as error:
@@ -53,7 +55,7 @@ def _failure(said: str, tab: Tab, proxy: EgressProxy) -> WebUseFailed:
 
 def _refuse_marked(response: Response | None, proxy: EgressProxy) -> None:
     """The proxy's own answers: the site was not asked."""
-    if response is None:
+    if response is None:  # a dialog holds it up
         return
     if MARK in response.headers and _host(response.url) in proxy.refused:
         raise _refused(response.url)

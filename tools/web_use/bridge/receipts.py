@@ -17,7 +17,8 @@ from mulligan.tools.web_use.results import Receipt
 
 __all__ = ["Kept", "Records", "View"]
 
-KEPT_DAYS = 30
+KEPT_DAYS = 366
+"""How long a step may take to come again, and get its receipt instead of a second click."""
 
 _TABLES = """
 create table if not exists acts (

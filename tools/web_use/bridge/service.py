@@ -25,7 +25,7 @@ from mulligan.tools.web_use.bridge.receipts import Records
 from mulligan.tools.web_use.bridge.window import Windows
 from mulligan.tools.web_use.client import MAX_LINE, Answer, Failed, Question
 from mulligan.tools.web_use.codes import WebUseFailed
-from mulligan.tools.web_use.commands import parse
+from mulligan.tools.web_use.commands import effect_of, parse
 
 __all__ = ["BridgeService"]
 
@@ -182,8 +182,13 @@ class BridgeService:
 
     async def _done(self, asked: Asked) -> Answer:
         try:
-            result: Any = msgspec.to_builtins(await self._bridge.do(asked))
+            # An act that has begun is not given up: it has bounds of its own.
+            end_s = None if effect_of(asked.command) == "write" else asked.deadline_s
+            async with asyncio.timeout_at(end_s):
+                result: Any = msgspec.to_builtins(await self._bridge.do(asked))
             return Answer(result=result)
+        except TimeoutError:
+            return _failed(WebUseFailed("timeout", "it took longer than it was given"))
         except WebUseFailed as failed:
             return _failed(failed)
         except Exception as error:

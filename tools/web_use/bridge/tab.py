@@ -8,6 +8,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from playwright.async_api import CDPSession, Dialog, Download, Frame, Page, Response
@@ -66,6 +67,7 @@ class Tab:
         self.opened: list[Tab] = []
         self.witnessed: list[str] = []
         self.requests: dict[PageRequest, Request] = {}
+        self._moved = False
         self.last = Look("navigating", page.url)
         """the last that showed something"""
         self.heading = page.url
@@ -146,16 +148,21 @@ class Tab:
 
     async def witnesses(self) -> list[str] | None:
         """
-        The trusted events of the page since the list was emptied. None: it can't be asked, so that
-        nobody knows whether there were any.
+        The trusted events of the page since the last act began. None: there were none, and nobody
+        knows whether there would be: the page does not answer, is another by now, or has a frame of
+        another host, whose events are not seen.
         """
-        # The answer comes behind all events that were sent before it.
-        asked = self._session.send("Runtime.evaluate", {"expression": "1"})
-        if self.dialog is None and await bounded(asked, 1.0, unless=self._dialog_opens()) is None:
-            return self.witnessed or None
-        if self.dialog is not None:
-            return self.witnessed or None
-        return self.witnessed
+        if self.dialog is None:
+            # The answer comes behind all events that were sent before it.
+            asked = self._session.send("Runtime.evaluate", {"expression": "1"})
+            answer = await bounded(asked, 1.0, unless=self._dialog_opens())
+            if answer is not None and not self._moved and not self._foreign():
+                return self.witnessed
+        return self.witnessed or None
+
+    def _foreign(self) -> bool:
+        hosts = {urlsplit(frame.url).hostname for frame in self.page.frames}
+        return len(hosts - {None}) > 1
 
     async def changes(self, within_s: float) -> None:
         """Wait until something is new, or for that long."""
@@ -175,6 +182,19 @@ class Tab:
         self.seen = {}
         self.witnessed = []
         self.requests = {}
+        self._moved = False
+
+    async def unless_dialog(self, asked: Awaitable[T]) -> T | None:
+        """What is asked for; None where a dialog opens first, which holds it up."""
+        task = asyncio.ensure_future(asked)
+        opens = asyncio.ensure_future(self._dialog_opens())
+        try:
+            await asyncio.wait({task, opens}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for one in (task, opens):
+                one.cancel()
+                one.add_done_callback(_heard)
 
     async def _dialog_opens(self) -> None:
         while self.dialog is None:
@@ -226,6 +246,7 @@ class Tab:
             self.requests[request] = told
         if request.is_navigation_request() and _is_main(request, self.page):
             self._navigating = request
+            self._moved = True
             self.heading = request.url
             self.status = None
             self.redirected = request.redirected_from is not None

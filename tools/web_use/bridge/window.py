@@ -52,6 +52,7 @@ class Window:
         self._tasks: set[asyncio.Task[None]] = set()
         self._returning: list[View] = []
         """old views that are not there yet, and would be again after another restart"""
+        self._stored: list[View] | None = None
         self._adopted = asyncio.Event()
 
     def _rules(self) -> list[WebRules]:
@@ -92,7 +93,10 @@ class Window:
                 for tab in self.live()
                 if tab.page.url.startswith("http")
             ]
-            self._records.keep_views(self.id, [*views, *self._returning])
+            views += self._returning
+            if views != self._stored:
+                self._records.keep_views(self.id, views)
+                self._stored = views
 
     def restore(self) -> None:
         """Begin to open its old views, each by itself: one that hangs holds up nothing."""
