@@ -168,3 +168,21 @@ def test_what_dies_between_the_click_and_its_confirmation_leaves_it_unknown(
     assert "Form" == person.observe(f"{site.url}/form")["title"], "a fresh observation"
     desk.client.reconcile(run, unknown.data.call_id, "succeeded", result={"saved": True})
     assert ("completed", 1) == (desk.wait(run).status, len(site.saved))
+
+
+def test_a_function_of_a_workflow_browses_as_a_step_of_its_run(
+    desk: Desk, bridge: BridgeProcess, site: Site
+) -> None:
+    """web9: confirmed, or for a person to say; the function is not called a second time."""
+    desk.worker(bridge)
+    flow = str(FLOW.with_name("deliver.yaml"))
+    good, bad = (
+        desk.client.enqueue(flow, {"url": f"{site.url}/{path}"}, origin_window="main")
+        for path in ("form", "form-error")
+    )
+
+    assert "confirmed" == desk.client.result(good, timeout_s=40)
+    state = desk.wait(bad)
+
+    assert "reconciliation_required" == state.nodes["deliver"].reason
+    assert 2 == len(site.saved)
