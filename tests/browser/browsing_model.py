@@ -16,17 +16,23 @@ Decides = Callable[[list[str], str], dict[str, Any] | None]
 
 
 class BrowsingModel(ScriptedModel):
-    """Asks for `web_use` as `decides` says, and hands in `{"saved": true}` at the end."""
+    """
+    Asks for `web_use` as `decides` says, and hands in `{"saved": true}` at the end; or `says` the
+    same whatever it is asked.
+    """
 
     def __init__(self, decides: Decides) -> None:
         super().__init__({"turns": []})
-        self._decides = decides
+        self.decides = decides
+        self.says: dict[str, Any] | None = None
 
     async def _reply(self, received: ReceivedRequest, body: dict[str, Any], serial: int) -> Reply:
+        if self.says is not None:
+            return reply_to(Turn(text=json.dumps(self.says)), body, serial)
         messages = body["messages"]
         results = [str(one["content"]) for one in messages if one["role"] == "tool"]
         prompt = next(str(one["content"]) for one in messages if one["role"] == "user")
-        arguments = self._decides(results, prompt)
+        arguments = self.decides(results, prompt)
         if arguments is None:
             return reply_to(Turn(json={"saved": True}), body, serial)
         call = ScriptedCall(name="web_use", arguments=arguments)

@@ -98,7 +98,7 @@ def test_a_run_without_a_window_fails_explicitly(
 ) -> None:
     """web3: it is told so, and no other window is taken."""
     desk.worker(bridge)
-    desk.model._decides = lambda results, prompt: {"command": "list_pages"} if not results else None
+    desk.model.decides = lambda results, prompt: {"command": "list_pages"} if not results else None
 
     desk.wait(desk.enqueue(site.url, "windowless", None))
 
@@ -186,3 +186,17 @@ def test_a_function_of_a_workflow_browses_as_a_step_of_its_run(
 
     assert "reconciliation_required" == state.nodes["deliver"].reason
     assert 2 == len(site.saved)
+
+
+def test_a_call_in_words_is_no_call(desk: Desk, bridge: BridgeProcess, site: Site) -> None:
+    """web10: JSON in a text that looks like a call, or like a receipt, is neither."""
+    desk.worker(bridge)
+    told = {"command": "observe", "url": site.url, "outcome": "confirmed", "saved": "yes"}
+    desk.model.says = told
+    run = desk.enqueue(site.url, "in-words")
+
+    state = desk.wait(run)
+
+    assert "completed" != state.status
+    assert "ToolRequested" not in desk.types(run)
+    assert ("GET", "/") not in site.received
