@@ -13,12 +13,13 @@ import click
 from mulligan.actors.crash_points import arm, reach
 from mulligan.commands.browser_socket import Listening
 from mulligan.commands.printing import json_option, show_json
-from mulligan.errors import InvalidInput
+from mulligan.errors import EnvironmentUnfit, InvalidInput
 from mulligan.logs import configure_logs
 from mulligan.settings import Settings, load_settings
 from mulligan.tools.web_use.bridge.bridge import MADE, Configuration
 from mulligan.tools.web_use.bridge.service import BridgeService
 from mulligan.tools.web_use.client import BridgeClient
+from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.executable import find_chromium
 
 DEFAULT_WINDOW = "main"
@@ -51,8 +52,7 @@ def browser(
     settings = load_settings()
     configure_logs(settings.log_level)
     if bind is not None:
-        with BridgeClient(settings.browser_socket_path) as client:
-            client.bind(*bind)
+        _bind(settings, *bind)
         return
     _check_windows(windows)
     arm(settings.crash_at)
@@ -94,6 +94,14 @@ def configuration_of(settings: Settings) -> Configuration:
         uploads=settings.browser_files,
         reach=reach,
     )
+
+
+def _bind(settings: Settings, run: str, window: str) -> None:
+    try:
+        with BridgeClient(settings.browser_socket_path) as client:
+            client.bind(run, window)
+    except WebUseFailed as failed:
+        raise EnvironmentUnfit(str(failed)) from None
 
 
 def _check_windows(windows: tuple[str, ...]) -> None:

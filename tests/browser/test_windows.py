@@ -147,14 +147,26 @@ def test_who_has_hung_up_before_the_click_gets_none(web: Browsing, site: Site) -
     )
 
 
-def test_a_second_bridge_on_the_same_socket_is_refused(bridge: BridgeProcess) -> None:
-    second = subprocess.run(
-        [sys.executable, "-m", "mulligan.cli", "browser"],
-        env={**os.environ, "MULLIGAN_DATA_DIR": str(bridge.folder)},
+def command(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`mulligan browser …` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "mulligan.cli", "browser", *arguments],
+        env={**os.environ, "MULLIGAN_DATA_DIR": str(folder), **variables},
         capture_output=True,
         text=True,
         timeout=30,
     )
 
-    assert (5, True) == (second.returncode, "another `mulligan browser`" in second.stderr)
+
+def test_what_can_not_be_used_is_refused_in_words(bridge: BridgeProcess, tmp_path: Path) -> None:
+    """A second bridge on a socket, nobody to bind with, a secret without a value, a bad window."""
+    for folder, arguments, variables, code, told in (
+        (bridge.folder, (), {}, 5, "another `mulligan browser`"),
+        (tmp_path, ("--bind", "run", "main"), {}, 5, "start `mulligan browser`"),
+        (tmp_path, (), {"MULLIGAN_BROWSER_SECRETS": '{"NO_SUCH": ["a.test"]}'}, 2, "NO_SUCH"),
+        (tmp_path, ("--window", "made-1"), {}, 2, "made-"),
+        (tmp_path, (), {"MULLIGAN_BROWSER_EXECUTABLE": "/no/chromium"}, 5, "/no/chromium"),
+    ):
+        ended = command(folder, *arguments, **variables)
+        assert (code, True) == (ended.returncode, told in ended.stderr), ended.stderr
     assert [] == bridge.caller("still").do(command="list_pages")["pages"]
