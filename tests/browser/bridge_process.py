@@ -157,6 +157,11 @@ class Browsing:
         assert found, f"no {what} in\n{self.seen['snapshot']}"
         return str(found[nth])
 
+    def close_all(self) -> None:
+        """Close every page, so that none goes on in the background of other tests."""
+        for page in self.do(command="list_pages")["pages"]:
+            self.do(command="close", page=page["page"])
+
     def until_listed(self, count: int) -> list[dict[str, Any]]:
         """Wait until so many pages are in the list."""
         pages: list[dict[str, Any]] = []

@@ -49,9 +49,11 @@ def bridge(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def web(bridge: BridgeProcess, request: pytest.FixtureRequest) -> Browsing:
+def web(bridge: BridgeProcess, request: pytest.FixtureRequest) -> Iterator[Browsing]:
     """Somebody with a window of their own, which is empty."""
-    return bridge.caller(request.node.name)
+    caller = bridge.caller(request.node.name)
+    yield caller
+    caller.close_all()
 
 
 @pytest.fixture

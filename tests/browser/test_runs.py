@@ -29,7 +29,7 @@ class Desk:
         self.url = url
         self.folder = folder
         self._forked = forked
-        self.model = BrowsingModel(saves_the_form(wait_ms=1_500)).start()
+        self.model = BrowsingModel(saves_the_form(wait_ms=800)).start()
         self.client = Client(Settings(redis_url=url, data_dir=folder, api_base=self.model.url))
 
     def worker(self, bridge: BridgeProcess, crash_at: str = "") -> Any:
@@ -62,12 +62,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(server: ValkeyServer, tmp_path: Path, forked: Callable[..., Any]) -> Iterator[Desk]:
+def desk(
+    server: ValkeyServer, bridge: BridgeProcess, tmp_path: Path, forked: Callable[..., Any]
+) -> Iterator[Desk]:
     with server.client() as client:
         client.flushall()
     made = Desk(server.url, tmp_path, forked)
     yield made
     made.close()
+    bridge.run("tidy").close_all()
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_bridge_that_dies_over_an_act_does_not_do_it_again(
     """web9: the intent is on disk before the input, so the outcome is unknown for good."""
     own_bridge.kill()
     own_bridge.start(MULLIGAN_CRASH_AT=f"{point}:kill")
-    web = own_bridge.run("run-1")
+    web = own_bridge.caller("run-1")
     web.observe(f"{site.url}/form")
     click = web.act("click", 'button "Save"', evidence=saved("Report saved"))
     with pytest.raises(WebUseFailed) as died:

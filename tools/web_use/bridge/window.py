@@ -125,10 +125,14 @@ class Window:
 
     async def close(self) -> None:
         """Let go of its pages and its port."""
-        for task in self._tasks:
-            task.cancel()
         if self._profile is not None:
             await bounded(self._profile.context.close(), 5.0)
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Let go of its port; its pages end with Chromium."""
+        for task in self._tasks:
+            task.cancel()
         await self.proxy.close()
 
     async def _ready(self) -> Profile:
@@ -227,5 +231,5 @@ class Windows:
             window.keep_views()
 
     async def close(self) -> None:
-        """Let go of all windows."""
-        await asyncio.gather(*(window.close() for window in self.all()))
+        """Let go of all windows; their pages end with Chromium."""
+        await asyncio.gather(*(window.leave() for window in self.all()))
