@@ -16,7 +16,8 @@ from mulligan.commands.printing import json_option, show_json
 from mulligan.errors import EnvironmentUnfit, InvalidInput
 from mulligan.logs import configure_logs
 from mulligan.settings import Settings, load_settings
-from mulligan.tools.web_use.bridge.bridge import MADE, Configuration
+from mulligan.tools.web_use.bridge.holdings import Configuration
+from mulligan.tools.web_use.bridge.pages import MADE
 from mulligan.tools.web_use.bridge.service import BridgeService
 from mulligan.tools.web_use.client import BridgeClient
 from mulligan.tools.web_use.codes import WebUseFailed

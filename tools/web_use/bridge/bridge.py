@@ -9,24 +9,23 @@ import contextlib
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from playwright.async_api import Error as PlaywrightError
 
-from mulligan.schemas.web_rules import WebRules
-from mulligan.tools.web_use.addresses import check_url, host_and_port
+from mulligan.tools.web_use.addresses import check_url
 from mulligan.tools.web_use.bridge import verdict
 from mulligan.tools.web_use.bridge.acting import Acting, InPage, Means
+from mulligan.tools.web_use.bridge.holdings import Configuration, Holdings
 from mulligan.tools.web_use.bridge.opening import go
+from mulligan.tools.web_use.bridge.pages import Pages
 from mulligan.tools.web_use.bridge.receipts import Kept, Records
-from mulligan.tools.web_use.bridge.redaction import SHORTEST, Redaction
+from mulligan.tools.web_use.bridge.redaction import Redaction
 from mulligan.tools.web_use.bridge.snapshot import cut, difference
 from mulligan.tools.web_use.bridge.tab import LOOK_S, Tab
-from mulligan.tools.web_use.bridge.tokens import PageTokens
 from mulligan.tools.web_use.bridge.window import Window, Windows
 from mulligan.tools.web_use.caller import Caller
 from mulligan.tools.web_use.client import flat
@@ -43,35 +42,16 @@ from mulligan.tools.web_use.commands import (
 from mulligan.tools.web_use.results import (
     Closed,
     Observation,
-    Page,
     PageList,
     Receipt,
     Result,
     Verified,
 )
 
-__all__ = ["Asked", "Bridge", "Configuration"]
+__all__ = ["Asked", "Bridge"]
 
 REMEMBERED = 2_000
 """Results that are kept for commands that come again, and tabs of acts."""
-MADE = "made-"
-"""How ids of windows begin that were made for a caller, who alone may use them."""
-
-
-class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    What a bridge is set up with: where it keeps files, the values of secrets by name and the hosts
-    where each may be typed, and the folder that uploads come from.
-    """
-
-    folder: Path
-    secrets: Mapping[str, str] = {}
-    secret_hosts: Mapping[str, tuple[str, ...]] = {}
-    uploads: Path | None = None
-    reach: Callable[[str], None] = lambda point: None
-
-    def __repr__(self) -> str:
-        return f"Configuration({str(self.folder)!r}, secrets={sorted(self.secret_hosts)})"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +76,8 @@ class Bridge:
         self._windows = windows
         self._records = records
         self._configuration = configuration
-        self._tokens = PageTokens()
+        self._pages = Pages(windows, records)
+        self._holdings = Holdings(configuration)
         self._done: OrderedDict[str, tuple[str, Result]] = OrderedDict()
         self._acted: OrderedDict[str, str] = OrderedDict()
         """ids of acts, and the page of each"""
@@ -111,7 +92,7 @@ class Bridge:
         before = self._before(asked)
         if before is not None:
             return before
-        window = self._window_of(asked.caller)
+        window = self._pages.window_of(asked.caller)
         window.under_way[asked.caller.action] = asked.caller.rules
         try:
             result = await self._do(asked, window)
@@ -139,72 +120,8 @@ class Bridge:
 
         Raises WebUseFailed, `desktop_unavailable`, if the window is not registered.
         """
-        self._registered(window)
+        self._pages.registered(window)
         self._records.bind(run, window)
-
-    # --- Whose pages -----------------------------------------------------------------------------
-
-    def _window_of(self, caller: Caller) -> Window:
-        """The caller's own window: exactly the one it names, or one that is made for it."""
-        made = MADE + hashlib.sha256(caller.owner.encode()).hexdigest()[:16]
-        if caller.window is None:
-            if not caller.make_window:
-                raise WebUseFailed(
-                    "permission_denied",
-                    "this run has no window of origin; ask for it with --origin-window",
-                )
-            return self._windows.made(made)
-        if caller.window == made:
-            return self._windows.made(made)
-        if caller.window.startswith(MADE):
-            raise WebUseFailed("permission_denied", "that window was made for somebody else")
-        return self._registered(caller.window)
-
-    def _registered(self, window_id: str) -> Window:
-        window = self._windows.get(window_id)
-        if window is None:
-            raise WebUseFailed(
-                "desktop_unavailable",
-                "that window is not registered now; start `mulligan browser` with it, then retry "
-                "with list_pages",
-            )
-        return window
-
-    def _authorised(self, caller: Caller, window: Window) -> list[Window]:
-        """The caller's window, and those whose pages were opened to its run."""
-        bound = self._records.bound(caller.run) if caller.run is not None else []
-        others = [self._windows.get(one) for one in bound if one != window.id]
-        return [window, *(one for one in others if one is not None)]
-
-    def _page(self, token: str, asked: Asked, window: Window) -> tuple[Window, Tab]:
-        """
-        The page that a token stands for, the token not yet used up.
-
-        Raises WebUseFailed by the token's rules, or where the page is gone.
-        """
-        caller = asked.caller
-        page = self._tokens.page(token, caller.owner, caller.action)
-        for one in self._authorised(caller, window):
-            tab = one.tabs.get(page)
-            if tab is not None and not tab.gone:
-                return one, tab
-        raise WebUseFailed(
-            "page_target_unavailable", "the page is closed; list_pages shows which are"
-        )
-
-    @asynccontextmanager
-    async def _using(self, token: str, asked: Asked, window: Window) -> AsyncIterator[Tab]:
-        """The page of a token, for this command alone; the token is used up."""
-        _, tab = self._page(token, asked, window)
-        if tab.busy is not None:
-            raise WebUseFailed("page_in_use", "another command is at this page; retry after it")
-        self._tokens.take(token, asked.caller.action)
-        tab.busy = asked.caller.action
-        tab.rules = asked.caller.rules
-        try:
-            yield tab
-        finally:
-            tab.busy = None
 
     # --- What came before ------------------------------------------------------------------------
 
@@ -236,7 +153,7 @@ class Bridge:
                 )
 
     async def _looked_again(self, kept: Kept) -> Receipt:
-        tab = self._tab(self._acted.get(kept.receipt.action))
+        tab = self._pages.find(self._acted.get(kept.receipt.action))
         receipt = kept.receipt
         if tab is None or receipt.dispatched is not True or not receipt.evidence:
             return receipt
@@ -250,18 +167,11 @@ class Bridge:
         self._records.keep(kept.digest, receipt)
         return receipt
 
-    def _tab(self, page: str | None) -> Tab | None:
-        for window in self._windows.all():
-            tab = window.tabs.get(page or "")
-            if tab is not None and not tab.gone:
-                return tab
-        return None
-
     def _with_page(self, receipt: Receipt, caller: Caller) -> Receipt:
-        tab = self._tab(self._acted.get(receipt.action))
+        tab = self._pages.find(self._acted.get(receipt.action))
         if tab is None:
             return receipt
-        return msgspec.structs.replace(receipt, page=self._tokens.issue(caller.owner, tab.id))
+        return msgspec.structs.replace(receipt, page=self._pages.token(tab, caller))
 
     # --- Commands --------------------------------------------------------------------------------
 
@@ -273,13 +183,13 @@ class Bridge:
                 async with self._opened(url, asked, window) as tab:
                     return await self._observed(tab, asked)
             case Observe(page=str() as page) as command:
-                async with self._using(page, asked, window) as tab:
+                async with self._pages.using(page, asked.caller, window) as tab:
                     return await self._observed(tab, asked, command.since)
             case Verify() as command:
-                async with self._using(command.page, asked, window) as tab:
+                async with self._pages.using(command.page, asked.caller, window) as tab:
                     return await self._verified(tab, command, asked)
             case Close() as command:
-                async with self._using(command.page, asked, window) as tab:
+                async with self._pages.using(command.page, asked.caller, window) as tab:
                     url = tab.page.url
                     await window.close_tab(tab)
                     return Closed(url=url)
@@ -287,26 +197,22 @@ class Bridge:
                 async with self._opened(command.url, asked, window) as tab:
                     return await self._arrived(tab, command, asked)
             case Navigate(page=str() as page) as command:
-                async with self._using(page, asked, window) as tab:
+                async with self._pages.using(page, asked.caller, window) as tab:
                     await self._go(tab, command.url, asked, window)
                     return await self._arrived(tab, command, asked)
             case Screenshot() as command:
-                async with self._using(command.page, asked, window) as tab:
+                async with self._pages.using(command.page, asked.caller, window) as tab:
                     return await self._screenshot(tab, asked)
             case Observe() | Navigate():
                 raise AssertionError("parse refuses an observation of nothing")
             case command:
-                async with self._using(command.page, asked, window) as tab:
+                async with self._pages.using(command.page, asked.caller, window) as tab:
                     return await self._act(tab, command, asked)
 
     async def _list(self, asked: Asked, window: Window) -> PageList:
-        tabs = [tab for one in self._authorised(asked.caller, window) for tab in one.live()]
-        pages = await asyncio.gather(*(self._told(tab, asked.caller) for tab in tabs))
+        tabs = [tab for one in self._pages.authorised(asked.caller, window) for tab in one.live()]
+        pages = await asyncio.gather(*(self._pages.told(tab, asked.caller) for tab in tabs))
         return PageList(window=window.id, pages=tuple(pages))
-
-    async def _told(self, tab: Tab, caller: Caller) -> Page:
-        token = self._tokens.issue(caller.owner, tab.id)
-        return Page(page=token, url=tab.page.url, title=await tab.title(), state=tab.state)
 
     @asynccontextmanager
     async def _opened(self, url: str, asked: Asked, window: Window) -> AsyncIterator[Tab]:
@@ -327,18 +233,10 @@ class Bridge:
         check_url(url, asked.caller.rules)
         tab.begin_act()
         left_s = max(asked.deadline_s - asyncio.get_running_loop().time(), 0.1)
-        signs_in = self._signs_in(url)
+        signs_in = self._holdings.signs_in(url)
         await go(tab, url, window.proxy, left_s, signs_in=signs_in)
         if tab.page.url.startswith("http"):
             check_url(tab.page.url, asked.caller.rules)
-
-    def _signs_in(self, url: str) -> bool:
-        """Whether there is a secret that may be typed at that host."""
-        host, port = host_and_port(url)
-        return any(
-            _rules(hosts).host_allowed(host, port)
-            for hosts in self._configuration.secret_hosts.values()
-        )
 
     async def _observed(self, tab: Tab, asked: Asked, since: str | None = None) -> Observation:
         if tab.page.url.startswith("http"):
@@ -356,7 +254,7 @@ class Bridge:
         return Observation(
             observation=observation,
             frame=f"f_{tab.id}",
-            page=self._tokens.issue(asked.caller.owner, tab.id),
+            page=self._pages.token(tab, asked.caller),
             url=look.url,
             title=look.title,
             state=look.state,
@@ -365,7 +263,9 @@ class Bridge:
             since=since,
             dialog=tab.dialogs[-1] if tab.dialog is not None else None,
             downloads=tuple(tab.downloads),
-            opened=tuple([await self._told(one, asked.caller) for one in opened if not one.gone]),
+            opened=tuple(
+                [await self._pages.told(one, asked.caller) for one in opened if not one.gone]
+            ),
         )
 
     async def _verified(self, tab: Tab, command: Verify, asked: Asked) -> Verified:
@@ -384,7 +284,7 @@ class Bridge:
                     + (f"; the page is {look.state}" if look.state != "ready" else ""),
                 )
             await tab.changes(0.1)
-        page = self._tokens.issue(asked.caller.owner, tab.id)
+        page = self._pages.token(tab, asked.caller)
         return Verified(page=page, url=look.url, title=look.title, evidence=evidence)
 
     # --- Acts ------------------------------------------------------------------------------------
@@ -398,8 +298,8 @@ class Bridge:
         _remember(self._acted, asked.caller.action, tab.id)
         means = Means(
             keep=lambda receipt: self._keep(asked, receipt),
-            secret=self._secret,
-            file=self._file,
+            secret=self._holdings.secret,
+            file=self._holdings.file,
             wanted=asked.wanted,
             deadline_s=asked.deadline_s,
             reach=self._configuration.reach,
@@ -451,7 +351,7 @@ class Bridge:
             outcome="done",
             dispatched=False,
             url=tab.page.url,
-            page=self._tokens.issue(asked.caller.owner, tab.id),
+            page=self._pages.token(tab, asked.caller),
             file=str(path),
         )
 
@@ -472,37 +372,6 @@ class Bridge:
     def _keep(self, asked: Asked, receipt: Receipt) -> None:
         plain = self.redaction.value(msgspec.to_builtins(receipt))
         self._records.keep(asked.digest, msgspec.convert(plain, Receipt))
-
-    def _secret(self, name: str, tab: Tab) -> str:
-        hosts = self._configuration.secret_hosts.get(name)
-        value = self._configuration.secrets.get(name)
-        if hosts is None or value is None:
-            raise WebUseFailed("permission_denied", f"the bridge has no secret {name!r} to type")
-        host, port = host_and_port(tab.page.url)
-        if not _rules(hosts).host_allowed(host, port):
-            raise WebUseFailed("permission_denied", f"{name} may not be typed at {host}")
-        if len(value) < SHORTEST:
-            raise WebUseFailed(
-                "permission_denied", f"{name} is too short to be kept out of what pages show"
-            )
-        return value
-
-    def _file(self, path: str) -> Path:
-        root = self._configuration.uploads
-        if root is None:
-            raise WebUseFailed(
-                "permission_denied", "no folder for uploads is set (MULLIGAN_BROWSER_FILES)"
-            )
-        found = (root / path).resolve()
-        if not found.is_relative_to(root.resolve()) or not found.is_file():
-            raise WebUseFailed(
-                "permission_denied", f"{path[:100]!r} is no file of the folder for uploads"
-            )
-        return found
-
-
-def _rules(hosts: tuple[str, ...]) -> WebRules:
-    return WebRules(allow=hosts)
 
 
 def _same(digest: str, asked: Asked) -> None:

@@ -18,8 +18,9 @@ import structlog
 
 from mulligan.errors import EnvironmentUnfit
 from mulligan.logs import stack_of
-from mulligan.tools.web_use.bridge.bridge import Asked, Bridge, Configuration
+from mulligan.tools.web_use.bridge.bridge import Asked, Bridge
 from mulligan.tools.web_use.bridge.chromium import Chromium
+from mulligan.tools.web_use.bridge.holdings import Configuration
 from mulligan.tools.web_use.bridge.proxy import Resolve, resolve
 from mulligan.tools.web_use.bridge.receipts import Records
 from mulligan.tools.web_use.bridge.window import Windows
