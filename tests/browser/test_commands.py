@@ -424,6 +424,12 @@ def test_a_secret_is_typed_only_where_it_may_be(bridge: BridgeProcess, site: Sit
     failed = web.fails(**web.act("type", 'textbox "Password"', secret="SITE_PASSWORD"))
 
     assert "permission_denied" == failed.code
+    web.observe(f"{site.url}/foreign")
+    web.do(command="verify", page=web.page, conditions=saved("Week"))
+    web.look()
+    within = web.fails(**web.act("type", 'textbox "Password"', secret="SITE_PASSWORD"))
+    assert "permission_denied" == within.code, "the page may have it, the page within may not"
+    web.close_all()
 
 
 def test_only_this_user_can_open_the_socket(bridge: BridgeProcess) -> None:

@@ -57,7 +57,7 @@ class Means(msgspec.Struct, frozen=True):
     """
 
     keep: Callable[[Receipt], None]
-    secret: Callable[[str, Tab], str]
+    secret: Callable[[str, str], str]
     file: Callable[[str], Path]
     wanted: Callable[[], bool]
     deadline_s: float
@@ -164,7 +164,7 @@ class Acting:
                 await self._is(locator, EDITABLE, "no text can be typed into this element")
                 text = command.text
                 if command.secret is not None:
-                    text = self._means.secret(command.secret, self._tab)
+                    text = self._means.secret(command.secret, await _document_of(locator))
                 return lambda: locator.fill(text or "", timeout=limit_ms)
             case Press(key=key):
                 await locator.focus(timeout=TRIAL_MS)
@@ -316,6 +316,13 @@ EDITABLE = (
     "'range','reset','submit'].includes(e.type))"
 )
 OPTIONS = "e => [...e.options].filter(o => !o.disabled).flatMap(o => [o.value, o.label])"
+
+
+async def _document_of(locator: Locator) -> str:
+    """The URL of the document that an element is in: a page may embed one of somebody else."""
+    handle = await locator.element_handle(timeout=TRIAL_MS)
+    frame = await handle.owner_frame()
+    return frame.url if frame is not None else ""
 
 
 def _name(command: InPage) -> str:

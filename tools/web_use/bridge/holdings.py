@@ -10,7 +10,6 @@ import msgspec
 from mulligan.schemas.web_rules import WebRules
 from mulligan.tools.web_use.addresses import host_and_port
 from mulligan.tools.web_use.bridge.redaction import SHORTEST
-from mulligan.tools.web_use.bridge.tab import Tab
 from mulligan.tools.web_use.codes import WebUseFailed
 
 __all__ = ["Configuration", "Holdings"]
@@ -46,9 +45,9 @@ class Holdings:
             for hosts in self._configuration.secret_hosts.values()
         )
 
-    def secret(self, name: str, tab: Tab) -> str:
+    def secret(self, name: str, url: str) -> str:
         """
-        A secret, to be typed on that page.
+        A secret, to be typed into a document of that URL.
 
         Raises WebUseFailed, `permission_denied`.
         """
@@ -56,7 +55,10 @@ class Holdings:
         value = self._configuration.secrets.get(name)
         if hosts is None or value is None:
             raise WebUseFailed("permission_denied", f"the bridge has no secret {name!r} to type")
-        host, port = host_and_port(tab.page.url)
+        try:
+            host, port = host_and_port(url)
+        except WebUseFailed:
+            raise WebUseFailed("permission_denied", f"{name} may not be typed there") from None
         if not _rules(hosts).host_allowed(host, port):
             raise WebUseFailed("permission_denied", f"{name} may not be typed at {host}")
         if len(value) < SHORTEST:

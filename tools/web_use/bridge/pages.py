@@ -62,6 +62,11 @@ class Pages:
         return self.registered(caller.window)
 
     def registered(self, window_id: str) -> Window:
+        """
+        The window of that exact id.
+
+        Raises WebUseFailed, `desktop_unavailable`.
+        """
         window = self._windows.get(window_id)
         if window is None:
             raise WebUseFailed(
