@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL_VENV := .venv-local-model
 TASKS ?= 100
+BROWSER_TESTS ?= yes
+export BROWSER_TESTS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak memory local-model check format lock clean
+.PHONY: help demo test chromium soak memory local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -25,8 +27,16 @@ demo: $(VENV)/.ready ## Set up, then run the main job on an embedded Valkey
 	@$(BIN)/mulligan demo
 
 test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI does
+	@[ "$(BROWSER_TESTS)" = no ] || $(MAKE) --no-print-directory chromium
 	@$(MAKE) --no-print-directory check
 	$(BIN)/pytest --numprocesses 3
+
+chromium: $(VENV)/.ready ## Find a Chromium or Chrome for tests; as root on Debian, install one
+	@$(BIN)/python -m mulligan.tools.web_use.executable >/dev/null 2>&1 \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	       && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || { $(BIN)/python -m mulligan.tools.web_use.executable; \
+	       echo "or leave the browser's tests out: make test BROWSER_TESTS=no"; exit 2; }
 
 soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
 	$(BIN)/python bench/load.py

@@ -1,4 +1,4 @@
-"""Which Chromium is used."""
+"""Which Chromium is used: `python -m mulligan.tools.web_use.executable` says so."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from mulligan.errors import EnvironmentUnfit
+from mulligan.settings import load_settings
 
 __all__ = ["find_chromium"]
 
@@ -38,3 +39,15 @@ def find_chromium(executable: Path | None) -> Path:
         "no Chromium or Chrome is installed; install one (Debian: apt-get install chromium), or "
         "name it by MULLIGAN_BROWSER_EXECUTABLE"
     )
+
+
+def main() -> None:
+    """Print the path, or what to do."""
+    try:
+        print(find_chromium(load_settings().browser_executable))
+    except EnvironmentUnfit as error:
+        sys.exit(f"mulligan: {error}")
+
+
+if __name__ == "__main__":
+    main()
