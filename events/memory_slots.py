@@ -41,10 +41,6 @@ class _Standing:
         for waiter in [waiter for waiter, until in self.called.items() if until <= now_ms]:
             self.leave(waiter)
 
-    def bound_holds(self, bound_ms: int) -> None:
-        """No slot is held for longer than a hold from now: it was before a clock was set back."""
-        self.held = {token: min(until, bound_ms) for token, until in self.held.items()}
-
     def leave(self, waiter: str) -> None:
         """Take a waiter out."""
         self.waiting.pop(waiter, None)
@@ -106,7 +102,6 @@ class MemorySlots:
         with self._lock:
             now_ms = self._now_ms()
             standing = self._standing(lane.name)
-            standing.bound_holds(now_ms + hold_ms)
             if token in standing.held or self._may_take(standing, lane, waiter, since_ms or now_ms):
                 standing.held[token] = now_ms + hold_ms
                 return Taken(standing.call_next(lane, now_ms))

@@ -92,17 +92,7 @@ local function first_end()
   return first - now
 end
 
--- What was held for longer than a hold from now was written before the clock was set back: a dead
--- holder's slot would be gone for as long as that was. A live one renews it well before it ends.
-local function bound_holds(hold_ms)
-  local bound = whole(now + hold_ms)
-  for _, holder in ipairs(redis.call('ZRANGEBYSCORE', held, '(' .. bound, '+inf')) do
-    redis.call('ZADD', held, bound, holder)
-  end
-end
-
 local function take(waiter, token, hold_ms, since)
-  bound_holds(hold_ms)
   if redis.call('ZSCORE', held, token) then
     redis.call('ZADD', held, whole(now + hold_ms), token)
     return call_next({ 1, 0, 0 })

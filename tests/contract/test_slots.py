@@ -112,15 +112,6 @@ def test_a_slot_comes_back_when_its_holder_does_not_renew_it(subject: Subject) -
     assert isinstance(take(slots, "second"), Queued)
 
 
-def test_a_slot_of_the_dead_comes_back_though_the_clock_was_set_back(subject: Subject) -> None:
-    for dead in ("a", "b"):
-        subject.slots.take(TWO, dead, f"token of {dead}", hold_ms=HOLD_MS + 3_600_000)
-
-    assert isinstance(take(subject.slots, "first"), Queued)
-    subject.pass_time(HOLD_MS + 1)
-    assert isinstance(take(subject.slots, "first"), Taken)
-
-
 def test_a_slot_that_was_given_back_is_not_renewed(slots: Slots) -> None:
     take(slots, "a")
     give_back(slots, "a")
