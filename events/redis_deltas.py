@@ -14,6 +14,7 @@ import msgspec
 from redis import Redis
 from redis.client import PubSub
 from redis.cluster import RedisCluster
+from redis.exceptions import ConnectionError as ConnectionBroken
 
 from mulligan.errors import StoreUnavailable
 from mulligan.events.deltas import Delta
@@ -28,6 +29,9 @@ from mulligan.events.redis_connection import (
 
 PUBLISH_TIMEOUT_S = 2.0
 """Live output is not worth a longer wait for a server that is silent, be it a busy one."""
+
+REST_TIMEOUT_S = 10.0
+"""How long the rest of a message may take whose beginning is here."""
 
 
 class RedisDeltas:
@@ -124,9 +128,19 @@ class RedisSubscription:
         self._pubsub.close()
 
     def _next(self, timeout_s: float, kind: str) -> Any:
-        """The data of the next message, if it comes in time and is of this kind."""
-        message = self._pubsub.get_message(timeout=timeout_s)
+        """The data of the next message, if it begins in time and is of this kind."""
+        if not self._begins(timeout_s):
+            return None
+        message = self._pubsub.get_message(timeout=REST_TIMEOUT_S)
         return message["data"] if message is not None and message["type"] == kind else None
+
+    def _begins(self, timeout_s: float) -> bool:
+        # The client allows the rest of a message no longer than its beginning: nothing, at 0.
+        try:
+            connection: Any = self._pubsub.connection
+            return bool(connection.can_read(timeout=timeout_s))
+        except ConnectionBroken:
+            return True  # the next read connects and subscribes again
 
 
 def _decoded(data: bytes) -> list[Delta]:

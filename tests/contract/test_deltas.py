@@ -110,6 +110,22 @@ def test_a_reader_that_reads_nothing_holds_nobody_up(deltas: Deltas) -> None:
     subscription.close()
 
 
+def test_a_message_that_arrives_in_parts_is_waited_for_once_it_has_begun(deltas: Deltas) -> None:
+    subscription = deltas.subscribe("run")
+    said = [delta(str(number) * 4_000_000, offset=number) for number in range(3)]
+    for one in said:
+        deltas.publish(one)
+    found: list[Delta] = []
+
+    def all_heard() -> bool:
+        found.extend(subscription.heard(0))
+        return len(found) == len(said)
+
+    until(all_heard, 10.0)
+    assert found == said
+    subscription.close()
+
+
 @pytest.mark.server
 def test_nothing_of_it_is_stored(server: ValkeyServer) -> None:
     """OVR-10: what a model says is in no key, and no key says that somebody listened."""
