@@ -18,7 +18,7 @@ from mulligan.errors import EventUnreadable, RunUnknown
 from mulligan.events.archive import Archive, ArchivedRun
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
-from mulligan.events.payload import Payload
+from mulligan.events.payload import payloads_of
 from mulligan.events.store import EventStore, Retired, Retirement, Row
 from mulligan.events.tasks import (
     node_task,
@@ -172,13 +172,7 @@ def _events(kept: ArchivedRun) -> list[Envelope]:
 
 def _rows(run: str, events: list[Envelope]) -> dict[str, bytes]:
     """Its row of each stored projection."""
-    found = {}
-    for rows in STORED:
-        row = rows.empty(run)
-        for event in events:
-            rows.evolve(row, event)
-        found[rows.name] = msgspec.json.encode(row)
-    return found
+    return {rows.name: msgspec.json.encode(rows.fold(run, events)) for rows in STORED}
 
 
 def _digests(events: list[Envelope]) -> list[str]:
@@ -187,19 +181,10 @@ def _digests(events: list[Envelope]) -> list[str]:
         dict.fromkeys(
             payload.digest
             for event in events
-            for name in event.data.__struct_fields__
-            for payload in _payloads(getattr(event.data, name))
+            for payload in payloads_of(event.data)
             if not payload.inline
         )
     )
-
-
-def _payloads(value: object) -> Iterator[Payload]:
-    if isinstance(value, Payload):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _payloads(item)
 
 
 def _tasks(state: RunState) -> Iterator[str]:

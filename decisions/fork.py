@@ -18,8 +18,7 @@ from mulligan.decisions.reactions import HINT_GRACE_MS
 from mulligan.errors import InvalidInput
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope, NewEvent
-from mulligan.events.facts import Fact
-from mulligan.events.payload import Payload, canonical, digest_of
+from mulligan.events.payload import Payload, canonical, digest_of, with_payloads
 from mulligan.events.store import MAX_EVENTS_OF_NEW_RUN, Append, AsNew, Move
 from mulligan.events.tasks import overseer_task, run_task
 from mulligan.projections.run import fold
@@ -103,31 +102,11 @@ def _op_of(event: Envelope) -> str:
 
 def _copy(event: Envelope, value_of: Callable[[Payload], Any]) -> NewEvent:
     """An event with the values it names: the store keeps large ones under the fork's own keys."""
-    fact = event.data
-    whole = {
-        name: _whole(getattr(fact, name), value_of)
-        for name in fact.__struct_fields__
-        if _names_value(getattr(fact, name))
-    }
-    return NewEvent(_with(fact, whole), node=event.node, attempt=event.attempt)
 
+    def whole(payload: Payload) -> Payload:
+        return payload if payload.inline else replace(payload, value=value_of(payload))
 
-def _with(fact: Fact, changes: dict[str, Any]) -> Fact:
-    return replace(fact, **changes) if changes else fact
-
-
-def _names_value(value: object) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_names_value, value))
-    return isinstance(value, Payload) and not value.inline
-
-
-def _whole(value: Any, value_of: Callable[[Payload], Any]) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_whole(item, value_of) for item in value)
-    if isinstance(value, Payload) and not value.inline:
-        return replace(value, value=value_of(value))
-    return value
+    return NewEvent(with_payloads(event.data, whole), node=event.node, attempt=event.attempt)
 
 
 def _under_way(run: str, copied: Sequence[Envelope]) -> tuple[Move, ...]:

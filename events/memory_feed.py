@@ -4,6 +4,7 @@ The feed in memory, and the rows that follow it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 
@@ -11,7 +12,7 @@ from mulligan.errors import FeedTrimmed
 from mulligan.events.store import FeedEntry
 
 
-class MemoryFeed:
+class MemoryFeed(ABC):
     """Part of `MemoryEventStore`."""
 
     def __init__(self, now_ms: Callable[[], int], partitions: int) -> None:
@@ -22,8 +23,8 @@ class MemoryFeed:
         self._rows: dict[tuple[str, int], tuple[str, dict[str, bytes]]] = {}
         self._followers: dict[tuple[str, int], int] = {}
 
-    def _is_archived(self, run: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _is_archived(self, run: str) -> bool: ...
 
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0

@@ -5,9 +5,13 @@ Values that events carry: inline while they are small, by digest once they are n
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable, Iterator
+from operator import is_
+from typing import Any, TypeVar
 
 import msgspec
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 INLINE_LIMIT_BYTES = 8 * 1024
 """Above this a value goes to the content-addressed store (design: Payloads)."""
@@ -49,3 +53,33 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
     def without_value(self) -> Payload:
         """The same payload, to be looked up by its digest."""
         return Payload(digest=self.digest, size=self.size)
+
+
+def payloads_of(fact: msgspec.Struct) -> Iterator[Payload]:
+    """The payloads in a fact's fields, those in tuples included, in their order."""
+    for name in fact.__struct_fields__:
+        yield from _payloads(getattr(fact, name))
+
+
+def with_payloads(fact: S, change: Callable[[Payload], Payload]) -> S:
+    """The fact with `change` of each of its payloads; itself, if that changes none."""
+    fields = ((name, getattr(fact, name)) for name in fact.__struct_fields__)
+    changed = {name: new for name, old in fields if (new := _changed(old, change)) is not old}
+    return msgspec.structs.replace(fact, **changed) if changed else fact
+
+
+def _payloads(value: object) -> Iterator[Payload]:
+    if isinstance(value, Payload):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _payloads(item)
+
+
+def _changed(value: Any, change: Callable[[Payload], Payload]) -> Any:
+    if isinstance(value, Payload):
+        return change(value)
+    if isinstance(value, tuple):
+        items = tuple(_changed(item, change) for item in value)
+        return value if all(map(is_, items, value)) else items
+    return value

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import msgspec
 
 from mulligan.events.codec import encode, event_id
 from mulligan.events.envelope import Envelope, NewEvent
-from mulligan.events.facts import Fact
-from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical
+from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical, with_payloads
 from mulligan.events.store import (
     MAX_EVENTS_OF_NEW_RUN,
     MAX_EVENTS_PER_APPEND,
@@ -83,8 +83,9 @@ def prepare(append: Append) -> Prepared:
             "split them into several appends"
         )
     payloads: dict[str, bytes] = {}
+    keep_small = partial(_outside, payloads=payloads)
     events = tuple(
-        NewEvent(_move_payloads_out(event.data, payloads), event.node, event.attempt)
+        NewEvent(with_payloads(event.data, keep_small), event.node, event.attempt)
         for event in append.events
     )
     return Prepared(append, events, tuple(_encoded(append, events)), payloads)
@@ -173,25 +174,9 @@ def _encoded(append: Append, events: tuple[NewEvent, ...]) -> Iterator[bytes]:
         )
 
 
-def _move_payloads_out(fact: Fact, payloads: dict[str, bytes]) -> Fact:
-    small = {
-        name: _outside(getattr(fact, name), payloads)
-        for name in fact.__struct_fields__
-        if _holds_large(getattr(fact, name))
-    }
-    return msgspec.structs.replace(fact, **small) if small else fact
-
-
-def _holds_large(value: object) -> bool:
-    if isinstance(value, tuple):
-        return any(_holds_large(item) for item in value)
-    return isinstance(value, Payload) and value.inline and value.size > INLINE_LIMIT_BYTES
-
-
-def _outside(value: object, payloads: dict[str, bytes]) -> object:
-    if isinstance(value, tuple):
-        return tuple(_outside(item, payloads) for item in value)
-    if isinstance(value, Payload) and _holds_large(value):
-        payloads[value.digest] = canonical(value.value)
-        return value.without_value()
-    return value
+def _outside(payload: Payload, payloads: dict[str, bytes]) -> Payload:
+    """The payload as it is stored; a large value goes to `payloads`."""
+    if not (payload.inline and payload.size > INLINE_LIMIT_BYTES):
+        return payload
+    payloads[payload.digest] = canonical(payload.value)
+    return payload.without_value()

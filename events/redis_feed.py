@@ -4,6 +4,7 @@ The feed on Redis, and the rows that follow it: the half of the store that proje
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from mulligan.events.redis_streams import Streams
 from mulligan.events.store import FeedEntry
 
 
-class RedisFeed:
+class RedisFeed(ABC):
     """Part of `RedisEventStore`, which says how the server and a partition are found."""
 
     _client: Redis
@@ -25,8 +26,8 @@ class RedisFeed:
     _scripts: Scripts
     _streams: Streams
 
-    def _partition(self, partition: int) -> Keys:
-        raise NotImplementedError
+    @abstractmethod
+    def _partition(self, partition: int) -> Keys: ...
 
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0

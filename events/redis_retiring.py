@@ -4,6 +4,7 @@ Runs that leave a Redis server for an archive.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import cast
 
 from mulligan.events.archive import StoredEvent
@@ -14,15 +15,15 @@ from mulligan.events.redis_streams import Streams
 from mulligan.events.store import Retired, Retirement
 
 
-class RedisRetiring:
+class RedisRetiring(ABC):
     """Part of `RedisEventStore`, which says how the server and a run's keys are found."""
 
     _place: str
     _scripts: Scripts
     _streams: Streams
 
-    def _keys(self, run: str) -> Keys:
-        raise NotImplementedError
+    @abstractmethod
+    def _keys(self, run: str) -> Keys: ...
 
     def stored(self, run: str) -> list[StoredEvent]:
         """See `EventStore.stored`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -47,6 +47,13 @@ class Rows(msgspec.Struct, frozen=True):
     empty: Callable[[str], Any]
     evolve: Callable[[Any, Envelope], None]
     decode: Callable[[bytes], Any]
+
+    def fold(self, run: str, events: Iterable[Envelope]) -> Any:
+        """The row of a run with these events, from its first on."""
+        row = self.empty(run)
+        for event in events:
+            self.evolve(row, event)
+        return row
 
 
 SUMMARIES = Rows(

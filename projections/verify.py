@@ -56,9 +56,7 @@ def _row_problems(
     if not raw:  # of an archived run that came without one: whoever needs it folds it
         return []
     row = stored.decode(raw)
-    folded = stored.empty(run)
-    for event in events[: row.version]:
-        stored.evolve(folded, event)
+    folded = stored.fold(run, events[: row.version])
     folded.unreadable = row.unreadable  # of the code that kept the row, not of the log
     if _bytes(folded) != raw:
         return [f"the stored row of {stored.name} is not what its version's events fold to"]

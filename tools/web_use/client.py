@@ -21,7 +21,7 @@ import msgspec
 from mulligan.tools.result import ToolResult
 from mulligan.tools.web_use.caller import Caller
 from mulligan.tools.web_use.codes import FailureCode, WebUseFailed
-from mulligan.tools.web_use.commands import Command, effect_of, parse
+from mulligan.tools.web_use.commands import Command, effect_of, flat, parse
 from mulligan.tools.web_use.results import Receipt
 
 __all__ = ["Answer", "BridgeClient", "Failed", "Question", "use"]
@@ -181,12 +181,6 @@ def _lost(question: Question, code: FailureCode, message: str) -> WebUseFailed:
         return WebUseFailed(code, f"{message}; retry with list_pages")
     receipt = Receipt(action=question.caller.action, act=action, outcome="unknown")
     return WebUseFailed(code, f"{message}; the act may have been done", receipt=receipt)
-
-
-def flat(command: Command) -> dict[str, Any]:
-    """A command as the flat arguments that `parse` reads."""
-    plain: dict[str, Any] = msgspec.to_builtins(command)
-    return plain if "command" in plain else {"command": "act", **plain}
 
 
 def use(path: Path, arguments: Mapping[str, Any], caller: Caller) -> ToolResult:

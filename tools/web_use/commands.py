@@ -9,7 +9,7 @@ page gives the next. An `element` is a reference of the observation's snapshot, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, assert_never, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,7 @@ from mulligan.tools.web_use.conditions import CONDITIONS, ConditionName
 __all__ = [
     "ACTIONS",
     "COMMANDS",
+    "NO_WRITES",
     "Act",
     "Click",
     "Close",
@@ -38,6 +39,7 @@ __all__ = [
     "Upload",
     "Verify",
     "effect_of",
+    "flat",
     "parse",
 ]
 
@@ -221,6 +223,12 @@ def parse(arguments: Mapping[str, Any]) -> Command:
     return _checked(_converted(given, _ACTS[action]))
 
 
+def flat(command: Command) -> dict[str, Any]:
+    """A command as the flat arguments that `parse` reads."""
+    plain: dict[str, Any] = msgspec.to_builtins(command)
+    return plain if "command" in plain else {"command": "act", **plain}
+
+
 def _converted(given: dict[str, Any], shape: type[Any]) -> Any:
     try:
         return msgspec.convert(given, shape)
@@ -255,20 +263,23 @@ def _checked(command: Command) -> Command:
             return command
 
 
-def effect_of(command: Command) -> EffectClass:
-    """
-    Whether a command may be repeated after a crash (REC-31).
+NO_WRITES: dict[type[Command], EffectClass] = {
+    ListPages: "read",
+    Observe: "read",
+    Verify: "read",
+    Close: "read",
+    Screenshot: "read",
+    Navigate: "idempotent",
+    Scroll: "idempotent",
+    Hover: "idempotent",
+}
+"""
+What may be repeated after a crash (REC-31). To navigate is a request that HTTP calls safe, and to
+scroll and to hover are none; the bridge does each once under its id. All else puts something into a
+page.
+"""
 
-    To navigate, to scroll and to hover are requests that HTTP calls safe, or none; repeated under
-    the same action id they are done once while the bridge lives. What puts something into a page
-    is a `write`.
-    """
-    match command:
-        case ListPages() | Observe() | Verify() | Close() | Screenshot():
-            return "read"
-        case Navigate() | Scroll() | Hover():
-            return "idempotent"
-        case Click() | Type() | Press() | Select() | Upload():
-            return "write"
-        case _:
-            assert_never(command)
+
+def effect_of(command: Command) -> EffectClass:
+    """Whether a command may be repeated after a crash."""
+    return NO_WRITES.get(type(command), "write")

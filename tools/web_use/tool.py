@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mulligan.events.facts import EffectClass
 from mulligan.schemas.run_context import RunContext
 from mulligan.schemas.tool_spec import EffectCase
 from mulligan.settings import load_settings
@@ -14,27 +13,18 @@ from mulligan.tools.registry import tool
 from mulligan.tools.web_use.caller import Caller
 from mulligan.tools.web_use.client import BridgeClient
 from mulligan.tools.web_use.codes import WebUseFailed
-from mulligan.tools.web_use.commands import ACTIONS, COMMANDS
+from mulligan.tools.web_use.commands import ACTIONS, COMMANDS, NO_WRITES
 from mulligan.tools.web_use.conditions import CONDITIONS
 
 __all__ = ["web_use"]
 
 TIMEOUT_MS = 60_000
 
-NO_WRITES: dict[tuple[str, str], EffectClass] = {
-    ("command", "list_pages"): "read",
-    ("command", "observe"): "read",
-    ("command", "verify"): "read",
-    ("command", "close"): "read",
-    ("action", "screenshot"): "read",
-    ("action", "navigate"): "idempotent",
-    ("action", "scroll"): "idempotent",
-    ("action", "hover"): "idempotent",
-}
-"""
-What may be repeated after a crash. To navigate is a request that HTTP calls safe, and to scroll and
-to hover are none; the bridge does each once under its id. All else puts something into a page.
-"""
+
+def _cases() -> list[EffectCase]:
+    """The commands that are no write, by the argument that names each."""
+    named = [(shape.__struct_config__, effect) for shape, effect in NO_WRITES.items()]
+    return [EffectCase(given={str(n.tag_field): n.tag}, effect=effect) for n, effect in named]
 
 
 def _happened(run_context: RunContext | None) -> bool | None:
@@ -72,7 +62,7 @@ class PageCondition(BaseModel):
     effect="write",
     timeout_ms=TIMEOUT_MS,
     verify=_happened,
-    cases=[EffectCase(given={n: value}, effect=effect) for (n, value), effect in NO_WRITES.items()],
+    cases=_cases(),
 )
 def web_use(
     command: Annotated[str, _one_of(COMMANDS)],

@@ -12,7 +12,7 @@ from mulligan.schemas.run_context import RunContext
 from mulligan.schemas.strict import strict_schema
 from mulligan.schemas.web_rules import WebRules
 from mulligan.tools.web_use.caller import Caller
-from mulligan.tools.web_use.client import BridgeClient, flat, use
+from mulligan.tools.web_use.client import BridgeClient, use
 from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.commands import (
     ACTIONS,
@@ -20,6 +20,7 @@ from mulligan.tools.web_use.commands import (
     Click,
     Observe,
     effect_of,
+    flat,
     parse,
 )
 from mulligan.tools.web_use.conditions import CONDITIONS

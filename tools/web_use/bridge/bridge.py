@@ -28,7 +28,6 @@ from mulligan.tools.web_use.bridge.snapshot import cut, difference
 from mulligan.tools.web_use.bridge.tab import LOOK_S, Tab
 from mulligan.tools.web_use.bridge.window import Window, Windows
 from mulligan.tools.web_use.caller import Caller
-from mulligan.tools.web_use.client import flat
 from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.commands import (
     Close,
@@ -38,6 +37,7 @@ from mulligan.tools.web_use.commands import (
     Observe,
     Screenshot,
     Verify,
+    flat,
 )
 from mulligan.tools.web_use.results import (
     Closed,
