@@ -121,9 +121,7 @@ class Load:
     def wrong(self) -> list[str]:
         """What the histories and the rebuilt rows show that should not be."""
         store = self.client.store
-        found = [
-            f"{run}: {problem}" for run, _ in store.runs() for problem in problems(store.read(run))
-        ]
+        found = [str(problem) for run, _ in store.runs() for problem in problems(store.read(run))]
         Projector(store).catch_up()
         for rows in STORED:
             live = store.rows(rows.name, 0)

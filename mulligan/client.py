@@ -60,6 +60,38 @@ Flow: TypeAlias = "str | Plan | WorkflowDefinition | Defines"
 """A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
 
 
+def compile_flow(
+    workflow: Flow, *, model: str | None = None, default_model: str | None = None
+) -> Plan:
+    """
+    The plan of a workflow as a run asked for now would keep it. `model` takes the place of the one
+    in the workflow's settings, `default_model` that of one that is missing there; an agent that
+    names its own keeps it.
+
+    Raises:
+        WorkflowInvalid: it can't be worked as it is; the message says why.
+        InvalidInput: it is no workflow, or the model no name.
+    """
+    if isinstance(workflow, Plan):
+        return workflow
+    if not (model is None or isinstance(model, str)):
+        raise InvalidInput(f"model {model!r} is no name")
+    # Reading and checking workflows needs libraries that a reader of runs should not pay for.
+    from mulligan.schemas.compile import compile_plan
+    from mulligan.schemas.load import load_workflow
+    from mulligan.schemas.workflow import WorkflowDefinition
+
+    if isinstance(workflow, str):
+        workflow = load_workflow(workflow)
+    if not (isinstance(workflow, WorkflowDefinition) or hasattr(workflow, "definition")):
+        raise InvalidInput(f"{type(workflow).__name__} is no workflow: name one, or build one")
+    definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
+    if model is not None:
+        settings = definition.settings.model_copy(update={"model": model})
+        definition = definition.model_copy(update={"settings": settings})
+    return compile_plan(definition, default_model=default_model)
+
+
 class Client:
     """
     A connection to the log and the queue. Safe for use by threads; `close` it, or use it in `with`.
@@ -188,24 +220,7 @@ class Client:
         The plan of a workflow as a run asked for now would keep it. `model` takes the place of the
         one in the workflow's settings; an agent that names its own keeps it.
         """
-        if isinstance(workflow, Plan):
-            return workflow
-        if not (model is None or isinstance(model, str)):
-            raise InvalidInput(f"model {model!r} is no name")
-        # Reading and checking workflows needs libraries that a reader of runs should not pay for.
-        from mulligan.schemas.compile import compile_plan
-        from mulligan.schemas.load import load_workflow
-        from mulligan.schemas.workflow import WorkflowDefinition
-
-        if isinstance(workflow, str):
-            workflow = load_workflow(workflow)
-        if not (isinstance(workflow, WorkflowDefinition) or hasattr(workflow, "definition")):
-            raise InvalidInput(f"{type(workflow).__name__} is no workflow: name one, or build one")
-        definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
-        if model is not None:
-            settings = definition.settings.model_copy(update={"model": model})
-            definition = definition.model_copy(update={"settings": settings})
-        return compile_plan(definition, default_model=self.settings.model)
+        return compile_flow(workflow, model=model, default_model=self.settings.model)
 
     # --- Readers ---------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from typing import Any
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
+from mulligan.events.ids import template_of
 from mulligan.projections.allowance import RESUMABLE
+from mulligan.projections.problem import Invariant, Problem
 from mulligan.projections.repair_history import RepairCheck
 from mulligan.projections.state import MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION
 
@@ -24,7 +26,7 @@ _RUN_ENDS = (facts.RunCompleted, facts.RunFailed, facts.RunCancelled)
 _NODE_ENDS = (facts.NodeCompleted, facts.NodeFailed, facts.NodeSkipped, facts.NodeCancelled)
 
 
-def problems(events: Iterable[Envelope]) -> list[str]:
+def problems(events: Iterable[Envelope]) -> list[Problem]:
     """
     Every way in which a history can't be that of a run: empty for a sound one.
 
@@ -48,12 +50,13 @@ def problems(events: Iterable[Envelope]) -> list[str]:
 
 class _Check:
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.found: list[Problem] = []
         self._version = 0
         self._ended = False
         self._ids: set[str] = set()
         self._ready: set[str] = set()
         self._closed_nodes: set[str] = set()
+        self._write_nodes: set[str] = set()
         self._open_requests: set[str] = set()
         self._requests: set[str] = set()
         self._effects: dict[str, str] = {}
@@ -76,15 +79,23 @@ class _Check:
             if isinstance(event.data, kind):
                 check(self, event, event.data)
 
-    def say(self, event: Envelope, problem: str) -> None:
-        self.found.append(f"event {event.version} ({event.type}): {problem}")
+    def say(
+        self, event: Envelope, problem: str, invariant: Invariant = "history_impossible"
+    ) -> None:
+        told = f"event {event.version} ({event.type}): {problem}"
+        self.found.append(Problem(invariant, told, event.run))
 
     def _order(self, event: Envelope) -> None:
         if event.version != self._version + 1:
-            self.say(event, f"follows version {self._version}")
+            gap = event.version > self._version
+            self.say(
+                event,
+                f"follows version {self._version}",
+                "append_lost" if gap else "append_disordered",
+            )
         self._version = event.version
         if event.id in self._ids:
-            self.say(event, f"its id {event.id} is there twice")
+            self.say(event, f"its id {event.id} is there twice", "append_doubled")
         self._ids.add(event.id)
         if event.version == 1 and not isinstance(event.data, facts.RunRequested):
             self.say(event, "a history begins with RunRequested")
@@ -97,11 +108,21 @@ class _Check:
             self.say(event, f"node {event.node} was ready before")
         self._ready.add(event.node or "")
 
+    def requested(self, event: Envelope, fact: facts.RunRequested) -> None:
+        for node in fact.plan.get("nodes", ()):
+            if node["work"].get("effect") == "write":
+                self._write_nodes.add(node["id"])
+
     def started(self, event: Envelope, fact: Fact) -> None:
-        if event.node not in self._ready:
-            self.say(event, f"node {event.node} was not ready")
+        node = event.node or ""
+        if node not in self._ready:
+            self.say(event, f"node {node} was not ready")
+        starts = self._starts[node] = self._starts.get(node, 0) + 1
+        if template_of(node) in self._write_nodes and starts > self._allowed.get(node, 1):
+            again = f"the write of node {node} was started again on its own"
+            self.say(event, again, "effect_doubled")
         if event.node in self._closed_nodes:
-            self.say(event, f"node {event.node} had ended")
+            self.say(event, f"node {event.node} had ended", "progress_lost")
 
     def forked(self, event: Envelope, fact: facts.RunForked) -> None:
         if event.version != fact.at_version + 1:
@@ -109,7 +130,7 @@ class _Check:
 
     def node_ended(self, event: Envelope, fact: Fact) -> None:
         if event.node in self._closed_nodes:
-            self.say(event, f"node {event.node} had ended")
+            self.say(event, f"node {event.node} had ended", "progress_lost")
         self._closed_nodes.add(event.node or "")
 
     def asked(self, event: Envelope, fact: facts.ModelRequested) -> None:
@@ -134,12 +155,13 @@ class _Check:
         if effect is None:
             self.say(event, f"call {fact.call_id} was never made")
         if fact.call_id in self._answered:
-            self.say(event, f"call {fact.call_id} had its result")
+            self.say(event, f"call {fact.call_id} had its result", "progress_lost")
         if fact.call_id in self._awaits:
             self.say(event, f"call {fact.call_id} was not approved")
         starts = self._starts[fact.call_id] = self._starts.get(fact.call_id, 0) + 1
         if effect == "write" and starts > self._allowed[fact.call_id]:
-            self.say(event, f"the write {fact.call_id} was started again on its own")
+            again = f"the write {fact.call_id} was started again on its own"
+            self.say(event, again, "effect_doubled")
 
     def tool_answered(self, event: Envelope, fact: Any) -> None:
         execution = fact.execution if isinstance(fact, facts.ToolFailed) else None
@@ -169,19 +191,27 @@ class _Check:
         if fact.request_id not in self._questions:
             self.say(event, f"question {fact.request_id} was never asked")
 
+    def timer_set(self, event: Envelope, fact: facts.TimerSet) -> None:
+        """A function that failed is tried again, since its author says so."""
+        if fact.purpose == "retry" and fact.invocation is None:
+            self._allow(event.node or "")
+
+    def _allow(self, subject: str) -> None:
+        self._allowed[subject] = self._allowed.get(subject, 1) + 1
+
     def reconciled(self, event: Envelope, fact: facts.EffectReconciled) -> None:
         if fact.outcome == "retry":
-            self._allowed[fact.call_id] = self._allowed.get(fact.call_id, 1) + 1
+            self._allow(fact.call_id)
 
     def reserved(self, event: Envelope, fact: facts.AllowanceReserved) -> None:
         if fact.used > fact.limit:
-            self.say(event, f"{fact.used} used of {fact.limit}")
-        if fact.used != self._used.get(fact.invocation, 0) + 1:
-            self.say(event, f"{fact.used} used after {self._used.get(fact.invocation, 0)}")
+            self.say(event, f"{fact.used} used of {fact.limit}", "allowance_exceeded")
+        self._count(event, fact.used, self._used.get(fact.invocation, 0) + 1, "one more is spent")
         if fact.next_attempt != (event.attempt or 0) + 1:
             self.say(event, f"attempt {event.attempt} is followed by {fact.next_attempt}")
         if fact.invocation in self._exhausted:
-            self.say(event, f"the allowance of {fact.invocation} was exhausted")
+            exhausted = f"the allowance of {fact.invocation} was exhausted"
+            self.say(event, exhausted, "allowance_exceeded")
         if self._cancelling:
             self.say(event, "the run is being cancelled")
         self._used[fact.invocation] = fact.used
@@ -192,10 +222,17 @@ class _Check:
     def refunded(self, event: Envelope, fact: facts.AllowanceRefunded) -> None:
         reserved = self._for_transport.pop(fact.invocation, 0)
         if fact.count > reserved:
-            self.say(event, f"{fact.count} given back of {reserved} reserved for transport")
-        if fact.used != self._used.get(fact.invocation, 0) - fact.count:
-            self.say(event, f"{fact.used} used after {fact.count} were given back")
+            too_many = f"{fact.count} given back of {reserved} reserved for transport"
+            self.say(event, too_many, "allowance_exceeded")
+        left = self._used.get(fact.invocation, 0) - fact.count
+        self._count(event, fact.used, left, f"{fact.count} were given back")
         self._used[fact.invocation] = fact.used
+
+    def _count(self, event: Envelope, used: int, right: int, after: str) -> None:
+        """What an allowance says that is used must be what its own history adds up to."""
+        if used != right:
+            wrong: Invariant = "allowance_reset" if used < right else "allowance_exceeded"
+            self.say(event, f"{used} used after {after}, not {right}", wrong)
 
     def exhausted(self, event: Envelope, fact: facts.AllowanceExhausted) -> None:
         self._exhausted.add(fact.invocation)
@@ -231,6 +268,7 @@ class _Check:
 
 
 _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
+    facts.RunRequested: _Check.requested,
     facts.NodeReady: _Check.ready,
     facts.NodeStarted: _Check.started,
     facts.RunForked: _Check.forked,
@@ -246,6 +284,7 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.InputRequested: _Check.question_asked,
     facts.InputProvided: _Check.question_answered,
     facts.EffectReconciled: _Check.reconciled,
+    facts.TimerSet: _Check.timer_set,
     facts.OutputRepairRequested: _Check.output_repair_asked,
     (facts.OutputRepairSucceeded, facts.OutputRepairFailed): _Check.output_repair_ended,
     facts.AllowanceReserved: _Check.reserved,

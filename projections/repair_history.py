@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.ids import template_of
+from mulligan.projections.problem import Invariant, Problem
 from mulligan.schemas.plan import RepairPlan, plan_from_dict
 
 A_ROUNDING = 1e-6
@@ -33,7 +34,7 @@ class RepairCheck:
     """
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.found: list[Problem] = []
         self._plans: dict[str, RepairPlan] = {}
         self._loops: dict[str, _Loop] = {}
         self._called: dict[str, bool] = {}
@@ -65,7 +66,12 @@ class RepairCheck:
 
     def _started(self, event: Envelope, fact: facts.RepairRoundStarted, loop: _Loop) -> None:
         if fact.iteration != loop.iteration + 1:
-            self._say(event, f"round {fact.iteration} follows round {loop.iteration}")
+            back = fact.iteration <= loop.iteration
+            self._say(
+                event,
+                f"round {fact.iteration} follows round {loop.iteration}",
+                "allowance_reset" if back else "history_impossible",
+            )
         if fact.level < loop.level:
             self._say(event, f"level {fact.level} follows level {loop.level}")
         if loop.passed and fact.trigger != "review":
@@ -84,10 +90,15 @@ class RepairCheck:
             self._say(event, f"node {event.node} repairs nothing")
             return
         if fact.iteration > plan.max_rounds:
-            self._say(event, f"round {fact.iteration} of at most {plan.max_rounds}")
+            over = f"round {fact.iteration} of at most {plan.max_rounds}"
+            self._say(event, over, "allowance_exceeded")
         may_cost = loop.spent_usd + fact.estimate_usd
         if may_cost > plan.budget_usd + A_ROUNDING:
-            self._say(event, f"${may_cost:g} of at most ${plan.budget_usd:g}")
+            over = f"${may_cost:g} of at most ${plan.budget_usd:g}"
+            self._say(event, over, "allowance_exceeded")
 
-    def _say(self, event: Envelope, problem: str) -> None:
-        self.found.append(f"event {event.version} ({event.type}): {problem}")
+    def _say(
+        self, event: Envelope, problem: str, invariant: Invariant = "history_impossible"
+    ) -> None:
+        told = f"event {event.version} ({event.type}): {problem}"
+        self.found.append(Problem(invariant, told, event.run))

@@ -1,9 +1,14 @@
 """
 Whole runs in one thread and in memory: the real decisions and the real loop, no server, no clock.
 
-    world = InMemory(provider=ScriptedProvider([...]), code={"steps:join": join})
-    state = world.run(plan, {"topic": "tea"})
-    assert state.status == "completed"
+    >>> from mulligan import Workflow
+    >>> from mulligan.testing.in_memory import InMemory
+    >>> from mulligan.testing.scripted_provider import ScriptedProvider
+    >>> flow = Workflow("greet", model="any")
+    >>> _ = flow.agent("greet", prompt="Greet {input}.", output={"type": "object"})
+    >>> world = InMemory(provider=ScriptedProvider([{"says": "Hello"}]))
+    >>> world.run(flow, "you").status
+    'completed'
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from typing import Any, cast
 
 from dramatiq.brokers.stub import StubBroker
 
-from mulligan.actors.code import CodeTable
+from mulligan.actors.code import CodeTable, load
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.session import work
 from mulligan.actors.writes import Write
+from mulligan.client import Flow, compile_flow
 from mulligan.decisions import people
 from mulligan.decisions.decision import (
     AskModel,
@@ -49,7 +55,6 @@ from mulligan.providers.port import (
     Prepared,
     Provider,
 )
-from mulligan.schemas.plan import Plan
 from mulligan.settings import RequestLimit
 from mulligan.tools.call import call_function
 from mulligan.tools.result import ToolResult
@@ -62,7 +67,8 @@ class InMemory:
     A world with one log and one worker, which takes up woken tasks in an order drawn from `seed`
     (None: as they come). Its clock stands still while there is work, and then jumps to what is due.
 
-    `code` gives the functions and tools that plans name by their paths, whatever their digests.
+    `code` gives the functions and tools that plans name by their paths, whatever their digests;
+    without it they are imported, as a worker would.
     `meddle` may put something between the world and its log that loses replies or comes first.
     `limits` are a deployment's `model_limits`, kept by `slots`.
     """
@@ -81,10 +87,11 @@ class InMemory:
         self._woken: list[str] = []
         self._random = random.Random(seed) if seed is not None else None
         self.slots = MemorySlots(lambda: self.now_ms)
-        self._runtime = _Runtime(self, provider or _Silent(), code or {}, Lanes(limits or {}))
+        self._runtime = _Runtime(self, provider or _Silent(), code, Lanes(limits or {}))
 
-    def run(self, plan: Plan, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
+    def run(self, workflow: Flow, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
         """Request a run and work it until it ends or waits for somebody."""
+        plan = compile_flow(workflow, default_model="scripted/any")
         self.store.append(people.request(run, f"request-{run}", plan, input))
         self.work()
         return self.state(run)
@@ -127,7 +134,7 @@ class _Runtime(Runtime):
         self,
         world: InMemory,
         provider: Provider,
-        code: Mapping[str, Callable[..., Any]],
+        code: Mapping[str, Callable[..., Any]] | None,
         lanes: Lanes,
     ) -> None:
         super().__init__(
@@ -139,7 +146,8 @@ class _Runtime(Runtime):
             lanes=lanes,
             slots=world.slots,
         )
-        self.code = _Given(code)
+        if code is not None:
+            self.code = _Given(code)
         self.writes = _InPlace(code)
         self.hints = _Direct(world)
 
@@ -176,11 +184,15 @@ class _Unlosable:
 class _InPlace:
     """Writes done in this thread, where nobody else could take the lease."""
 
-    def __init__(self, code: Mapping[str, Callable[..., Any]]) -> None:
+    def __init__(self, code: Mapping[str, Callable[..., Any]] | None) -> None:
         self._code = code
 
     def run(self, lease: Lease, write: Write) -> ToolResult:
-        found: Any = self._code[write.path]
+        found: Any
+        if self._code is not None:
+            found = self._code[write.path]
+        else:
+            found = load(write.path, write.digest, write.folders)
         if write.kind == "function":
             return call_function(found, write.arguments)
         result: ToolResult = found.call(write.arguments, key=write.key, context=write.context)

@@ -26,7 +26,7 @@ from mulligan.events.facts import (
     ToolStarted,
     ToolSucceeded,
 )
-from mulligan.events.store import FeedEntry, Row
+from mulligan.events.store import Row
 from mulligan.testing.toy_run import JOIN
 
 ONCE = (
@@ -53,17 +53,6 @@ def problems(row: Row | None, events: Sequence[Envelope], effects: Iterable[str]
     yield from _ends(events)
     yield from _calls(events, Counter(effects))
     yield from _order(events)
-
-
-def feed_problems(feed: Iterable[FeedEntry], versions: dict[str, int]) -> Iterator[str]:
-    """Yield what is wrong with the references: each run's must join up to its version."""
-    reached: Counter[str] = Counter()
-    for entry in feed:
-        if entry.version - entry.count != reached[entry.run]:
-            yield f"the feed skips or repeats events of {entry.run} at {entry.version}"
-        reached[entry.run] = entry.version
-    if dict(reached) != versions:
-        yield f"the feed leads to {dict(reached)}, the runs are at {versions}"
 
 
 def _facts(events: Iterable[Envelope], kinds: tuple[type, ...]) -> Iterator[str]:

@@ -33,8 +33,9 @@ from mulligan.events.keys import Keys
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, AsFact, EventStore, Move
 from mulligan.events.tasks import node_task, run_task
+from mulligan.projections.feed_history import feed_problems
 from mulligan.testing.passing_time import pass_time
-from mulligan.testing.toy_history import feed_problems, problems
+from mulligan.testing.toy_history import problems
 from mulligan.testing.toy_run import JOIN, NOTHING, Kind, Pace, request
 from mulligan.testing.toy_worker import Steps, ToyWorker
 
@@ -358,7 +359,8 @@ class World:
             self.happened[f"run {events[-1].type if events else 'lost'}"] += 1
             self.happened["events"] += len(events)
             self.happened["timer fired"] += sum(isinstance(e.data, TimerFired) for e in events)
-        return found + list(feed_problems(self.store.feed(0, limit=10_000), versions))
+        feed = feed_problems(self.store.feed(0, limit=10_000), versions)
+        return found + [str(problem) for problem in feed]
 
     def _chance(self, share: float) -> bool:
         return self.random.random() < share

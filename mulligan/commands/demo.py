@@ -137,7 +137,8 @@ def _sum_up(events: list[Envelope], record: Path, asked: int) -> None:
     click.echo(f"Outputs that the overseer put into form: {kinds[OutputRepairSucceeded]}")
     click.echo(f"Requests that reached the model's server: {asked}")
     click.echo(f"The tool's own record ({record}) shows {len(calls)} call: {', '.join(calls)}.")
-    click.echo(f"The history is {'sound' if not found else 'NOT SOUND: ' + '; '.join(found)}.")
+    wrong = "; ".join(one.line for one in found)
+    click.echo(f"The history is {f'NOT SOUND: {wrong}' if wrong else 'sound'}.")
 
 
 def _say_output(client: Client, state: RunState) -> None:

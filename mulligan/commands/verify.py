@@ -33,7 +33,7 @@ def verify(run: str | None, as_json: bool) -> None:
             try:
                 events = list(client.events(name))
                 found.events += len(events)
-                problems = problems_of(client.store, name, events)
+                problems = [one.line for one in problems_of(client.store, name, events)]
             except EventUnreadable as error:  # the others are none the worse
                 problems = [str(error)]
             if problems:

@@ -20,8 +20,9 @@ from mulligan.events.facts import RunCancelRequested
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, AsFact, Move
 from mulligan.events.tasks import run_task
+from mulligan.projections.feed_history import feed_problems
 from mulligan.testing.server import ValkeyServer
-from mulligan.testing.toy_history import feed_problems, problems
+from mulligan.testing.toy_history import problems
 from mulligan.testing.toy_process import open_runs
 from mulligan.testing.toy_run import request
 from mulligan.testing.worlds import open_questions
@@ -124,6 +125,6 @@ def test_runs_end_once_whatever_happens_to_their_workers(client: Redis, crew: Cr
         of_run = [call for of, call in effects if of == run]
         assert [] == list(problems(row, events, of_run)), run
         versions[run] = len(events)
-    assert [] == list(feed_problems(store.feed(0, limit=100_000), versions))
+    assert [] == feed_problems(store.feed(0, limit=100_000), versions)
     assert crew.killed > 0
     print(f"{crew.killed} processes killed, {sum(versions.values())} events")

@@ -559,7 +559,7 @@ def test_a_history_in_which_a_call_was_started_without_approval_is_unsound() -> 
     given.happened(ToolStarted(call_id="a.1.1", execution=2), "a")
     given.happened(InputProvided(request_id="a.1.1", answer=Payload.of("x")), "a")
 
-    found = "\n".join(problems(given.log))
+    found = "\n".join(one.line for one in problems(given.log))
 
     assert found.count("was not approved") == 2
     assert "question a.1.1 was never asked" in found
@@ -569,4 +569,4 @@ def test_a_question_asked_twice_is_unsound() -> None:
     given = asked(begun())
     given.happened(InputRequested(request_id="a.1.1", invocation="a", provider_id="p"), "a")
 
-    assert "asked before" in "\n".join(problems(given.log))
+    assert "asked before" in "\n".join(one.line for one in problems(given.log))

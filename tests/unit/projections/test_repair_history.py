@@ -72,7 +72,7 @@ def found(*given: Fact, node: str = "polish") -> list[str]:
                 id=f"e{version}", run="run", version=version, time_ms=version, data=fact, node=node
             )
         )
-    return [problem.partition(": ")[2] for problem in check.found]
+    return [problem.told.partition(": ")[2] for problem in check.found]
 
 
 def test_a_sound_loop_has_no_problem() -> None:
