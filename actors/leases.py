@@ -139,6 +139,7 @@ class LeaseKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.now_s = clock
+        self.margin_ms = margin_ms
         self._store = store
         self._lease_ms = lease_ms
         self._term_s = (lease_ms - margin_ms) / 1_000

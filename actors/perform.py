@@ -46,11 +46,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def perform(session: Session, effect: Effect) -> Outcome | None:
-    """
-    Do it, and say what came of it: a failure of what was done is an outcome, not an error. None: it
-    may or may not have been done, as if its worker had been lost.
-    """
+def perform(session: Session, effect: Effect) -> Outcome:
+    """Do it, and say what came of it: a failure of what was done is an outcome, not an error."""
     match effect:
         case AskModel():
             return _ask(session, effect)
@@ -159,19 +156,18 @@ def tool_outcome(
     What a tool came to. None: it gave no result, and a `write` may have taken effect, as it may if
     the tool itself says that it can't tell.
     """
-    open_ended = result is None or result.unknown
     error = _error(result, duration_ms, timeout_ms)
     return ToolOutcome(
         call_id=effect.call_id,
         execution=effect.execution,
         result=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
-        unknown=open_ended and effect.effect == "write",
+        unknown=effect.effect == "write" and _open_ended(result),
         duration_ms=duration_ms,
     )
 
 
-def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | None:
+def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
     function = session.code_of(effect)
     plan = effect.plan
     reach("function.before")
@@ -179,8 +175,6 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
     if plan.effect == "write":
         write = _write_of(session, "function", plan.call, effect.arguments, plan.timeout_ms)
         result = session.runtime.writes.run(session.lease, write)
-        if result is None or result.unknown:
-            return None
     else:
         result = within(
             plan.timeout_ms, partial(call_function, function, deepcopy(effect.arguments))
@@ -188,8 +182,12 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome | 
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
     error = _error(result, duration_ms, plan.timeout_ms)
-    output = Payload.of(result.value) if result is not None and error is None else None
-    return FunctionOutcome(node=effect.node, output=output, error=error)
+    return FunctionOutcome(
+        node=effect.node,
+        output=Payload.of(result.value) if result is not None and error is None else None,
+        error=error,
+        unknown=plan.effect == "write" and _open_ended(result),
+    )
 
 
 def _judge(session: Session, effect: JudgeDraft) -> DraftOutcome:
@@ -235,6 +233,10 @@ def _write_of(
         arguments=arguments,
         timeout_ms=timeout_ms,
     )
+
+
+def _open_ended(result: ToolResult | None) -> bool:
+    return result is None or result.unknown
 
 
 def _error(result: ToolResult | None, took_ms: int, timeout_ms: int | None) -> Cause | None:

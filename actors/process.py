@@ -28,6 +28,7 @@ from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.reconciler import Reconciler
 from mulligan.actors.roster import Roster
 from mulligan.actors.rounds import Rounds
+from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.work_queue import WorkQueue
 from mulligan.errors import MulliganError
 from mulligan.events.store import EventStore
@@ -63,6 +64,7 @@ class WorkingRuntime(Protocol):
     leases: LeaseKeeper
     hints: Hints
     roster: Roster
+    clocks: ServerClocks
     draining: bool
 
     def send(self, task: str) -> None:
@@ -108,7 +110,12 @@ def working(
         worker_threads=threads,
     )
     worker.work_queue = WorkQueue()
-    reconciler = Reconciler(runtime.store, runtime.send, lambda: queue_length(runtime.broker))
+    reconciler = Reconciler(
+        runtime.store,
+        runtime.send,
+        lambda: queue_length(runtime.broker),
+        seen=runtime.clocks.seen,
+    )
     rounds = Rounds(runtime.store, runtime.roster)
     runtime.leases.start()
     worker.start()

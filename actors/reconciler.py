@@ -38,6 +38,7 @@ class Reconciler:
     Args:
         send: sends the wake-up for a task; raises nothing for one that can't be sent.
         queue_length: how many wake-ups wait now.
+        seen: told a partition and the time of its server, by every sweep.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Reconciler:
         send: Callable[[str], None],
         queue_length: Callable[[], int],
         *,
+        seen: Callable[[int, int], None] = lambda partition, server_ms: None,
         window: int = WINDOW,
     ) -> None:
         self._store = store
         self._send = send
         self._queue_length = queue_length
+        self._seen = seen
         self._window = window
         self._backoff_s = 0.0
         self._quiet = False
@@ -80,6 +83,8 @@ class Reconciler:
             return LONGEST_SLEEP_S
         limit = min(room, SWEEP_LIMIT)
         swept = self._store.sweep(limit=limit, resend_ms=RESEND_MS)
+        for partition, server_ms in enumerate(swept.now_ms):
+            self._seen(partition, server_ms)
         if self._backoff_s:
             _log.warning("sweeping_again")
             self._backoff_s = 0.0

@@ -16,6 +16,7 @@ from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.live import LiveOutput
 from mulligan.actors.priorities import RunPriorities
 from mulligan.actors.roster import Roster
+from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
 from mulligan.actors.slots import SlotKeeper
 from mulligan.actors.writes import WriteProcesses, Writes
@@ -54,6 +55,7 @@ class Runtime:
         self.provider = provider
         self.leases = leases
         self.lease_ms = lease_ms
+        self.clocks = ServerClocks(lease_ms, leases.margin_ms)
         self.cache = RunCache(store)
         self.roster = Roster(store, app)
         self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))

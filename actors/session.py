@@ -27,6 +27,7 @@ from mulligan.errors import (
     StoreUnavailable,
 )
 from mulligan.events.envelope import NewEvent
+from mulligan.events.keys import partition_of
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
 from mulligan.events.tasks import parse_task
 from mulligan.logs import stack_of
@@ -56,6 +57,7 @@ def work(runtime: Runtime, task: str) -> None:
     claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
+    runtime.clocks.seen(partition_of(run, runtime.store.partitions()), claimed.now_ms)
     reach("task.claimed")
     with (
         structlog.contextvars.bound_contextvars(run=run, task=task),
@@ -77,6 +79,7 @@ class Session:
         self.lease = lease
         self.slot = RequestSlot(runtime.slots, claimed.task, claimed.token)
         self.poison = claimed.poison
+        self._took_over = claimed.claims > 0
         self.fold = runtime.cache.fold(run)
         self._version = claimed.version
         self._server_ms = claimed.now_ms
@@ -99,6 +102,13 @@ class Session:
     def now_ms(self) -> int:
         """The server's clock, carried on by ours since the claim."""
         return self._server_ms + int((time.monotonic() - self._claimed_s) * 1000)
+
+    def others_end_in_ms(self) -> int:
+        """How long a worker that lost this task to us may still do what it was doing."""
+        if not self._took_over:
+            return 0
+        partition = partition_of(self.run, self.runtime.store.partitions())
+        return self.runtime.clocks.others_end_in_ms(partition)
 
     def go_on(self) -> None:
         """Decide and do, one thing at a time, until the task is released, lost or parked."""
@@ -135,8 +145,6 @@ class Session:
                 if not self.lease.may_start():
                     return
                 outcome = perform(self, decision.effect)
-                if outcome is None:
-                    return
         if decision is not None and decision.phase == "closed":
             self.runtime.cache.forget(self.run)
 

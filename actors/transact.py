@@ -21,7 +21,7 @@ from mulligan.actors.crash_points import reach
 from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions import people
 from mulligan.decisions.decision import Context, Decision, Outcome, ToolOutcome
-from mulligan.decisions.effects import receipt, still_counts
+from mulligan.decisions.effects import known_call, receipt, still_counts
 from mulligan.errors import (
     AppendRefused,
     CodeMissing,
@@ -119,7 +119,14 @@ def _context(session: Session) -> Context:
         return unseal(sealed) if sealed is not None else None
 
     prepare = session.runtime.provider.prepare
-    return Context(session.now_ms(), value_of, prepare, random.random(), candidate_of)
+    return Context(
+        session.now_ms(),
+        value_of,
+        prepare,
+        random.random(),
+        candidate_of,
+        others_end_in_ms=session.others_end_in_ms(),
+    )
 
 
 def _append(
@@ -180,7 +187,11 @@ def _hand_in(session: Session, outcome: Outcome | None, *, taken: bool) -> None:
         return
     session.fold.catch_up()
     state = session.fold.branch()
-    if taken and not still_counts(state, outcome):
+    call = known_call(state, outcome.call_id)
+    if call is None:
+        _log.warning("late_receipt_ignored", run=session.run, reason="the log lacks the call")
+        return
+    if taken and not still_counts(call, outcome):
         _log.info("late_receipt_ignored", run=session.run, reason="taken up again")
         return
     node = node_of_invocation(outcome.call_id)

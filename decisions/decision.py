@@ -33,8 +33,8 @@ class Context(msgspec.Struct, frozen=True):
     What a decision may ask about the world besides the state: the server's time, the value behind
     a payload (content-addressed, so the same whenever it is read), how a request would leave,
     `chance`, a random number from 0 to 1 for the jitter of waits, the candidate that is sealed for
-    a task of the overseer's, None once it is gone, and `no_slot`, if it is known that no request
-    may leave now.
+    a task of the overseer's, None once it is gone, `no_slot`, if it is known that no request may
+    leave now, and how long a worker that lost the task may still do what it was doing.
     """
 
     now_ms: int
@@ -43,6 +43,7 @@ class Context(msgspec.Struct, frozen=True):
     chance: float
     candidate_of: Callable[[str], str | None]
     no_slot: NoSlot | None = None
+    others_end_in_ms: int = 0
 
 
 class ModelOutcome(msgspec.Struct, frozen=True):
@@ -74,11 +75,15 @@ class ObservedOutcome(msgspec.Struct, frozen=True):
 
 
 class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a function node's call: an output, or an error."""
+    """
+    What came of a function node's call: an output, or an error; `unknown`: it may have taken
+    effect.
+    """
 
     node: str
     output: Payload | None = None
     error: Cause | None = None
+    unknown: bool = False
 
 
 class DraftOutcome(msgspec.Struct, frozen=True, kw_only=True):

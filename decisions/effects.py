@@ -11,6 +11,7 @@ from mulligan.decisions.decision import (
     Context,
     ObservedOutcome,
     ObserveTool,
+    Release,
     RunTool,
     Step,
     ToolOutcome,
@@ -66,13 +67,18 @@ def unsettled(invocation: Invocation) -> bool:
     )
 
 
-def still_counts(state: RunState, outcome: ToolOutcome) -> bool:
+def known_call(state: RunState, call_id: str) -> Call | None:
+    """A call by its id; None: the log has no such call, as one may that was set back."""
+    invocation = state.invocations.get(invocation_of_call(call_id))
+    return invocation.calls.get(call_id) if invocation is not None else None
+
+
+def still_counts(call: Call, outcome: ToolOutcome) -> bool:
     """
     Whether what a call came to in the hands of a worker that has lost its lease says what became
     of the call. A success does. A failure does only where nobody knows better: whoever has taken
     the call up again may yet succeed, or may have taken effect and be lost as well.
     """
-    call = state.invocations[invocation_of_call(outcome.call_id)].calls[outcome.call_id]
     newest = outcome.execution == call.executions
     return outcome.result is not None or (newest and call.status == "unknown")
 
@@ -139,10 +145,15 @@ def _verifiable(state: RunState, invocation: Invocation, call: Call) -> bool:
 
 
 def _open(state: RunState, invocation: Invocation, call: Call, context: Context) -> Step:
-    """A call of unknown outcome: the tool's own observation is asked first, then a person."""
+    """
+    A call of unknown outcome: the tool's own observation is asked first, then a person. What is
+    still being done can't be observed, so a worker that may be at it is awaited.
+    """
     spec = state.tool_of(invocation, call.name)
     if spec is None or not spec.verifiable:
         return Step((_reconcile(invocation, call),))
+    if context.others_end_in_ms > 0:
+        return Step(release=Release("timer", context.others_end_in_ms))
     arguments = context.value_of(call.arguments)
     told = run_context(state, call.id, invocation.id)
     return Step(effect=ObserveTool(call.id, spec, arguments, call.key, told))

@@ -30,6 +30,9 @@ from mulligan.projections.state import Node, RunState
 from mulligan.schemas.plan import FunctionPlan
 from mulligan.schemas.run_context import RUN_CONTEXT
 
+LOST = "its worker was lost during a function that may not be repeated on its own"
+"""Why nobody knows whether a function took effect, where it could not say so itself."""
+
 
 def work(state: RunState, node: Node, context: Context, outcome: Outcome | None) -> Step:
     """The next step of a node that is ready, running, retrying or paused."""
@@ -74,7 +77,7 @@ def _function(state: RunState, node: Node, context: Context) -> Step:
     if node.status == "retrying":
         return _retry(state, node, plan, context)
     if node.status == "running" and plan.effect == "write":
-        return _one(node, _unknown(node))
+        return _one(node, _unknown(node, LOST))
     return _call(state, node, plan, context, max(node.attempt, 1))
 
 
@@ -103,6 +106,8 @@ def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
     if outcome.output is not None:
         return _one(node, NodeCompleted(output=outcome.output))
     assert outcome.error is not None
+    if outcome.unknown:
+        return _one(node, _unknown(node, outcome.error.message))
     plan = _plan(state, node)
     if node.attempt >= plan.attempts:
         return _one(node, NodeFailed(code=outcome.error.kind, message=outcome.error.message))
@@ -122,12 +127,8 @@ def backoff_ms(plan: FunctionPlan, attempt: int) -> int:
     return int(min(plan.backoff_ms * 2 ** min(attempt - 1, 32), plan.backoff_max_ms))
 
 
-def _unknown(node: Node) -> NodePaused:
-    return NodePaused(
-        reason="reconciliation_required",
-        invocation=node.id,
-        detail="its worker was lost during a function that may not be repeated on its own",
-    )
+def _unknown(node: Node, detail: str) -> NodePaused:
+    return NodePaused(reason="reconciliation_required", invocation=node.id, detail=detail)
 
 
 def _plan(state: RunState, node: Node) -> FunctionPlan:

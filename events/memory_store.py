@@ -223,7 +223,8 @@ class MemoryEventStore(MemoryFeed):
             for name in swept:
                 self._tasks[name].state, self._tasks[name].due_ms = "ready", now_ms + resend_ms
             ahead = [t.due_ms - now_ms for t in self._tasks.values() if t.due_ms is not None]
-            return Swept(tuple(swept), max(0, min(ahead)) if ahead else None)
+            times = (now_ms,) * len(self._feeds)
+            return Swept(tuple(swept), max(0, min(ahead)) if ahead else None, times)
 
     def _due_in(self, partition: int, now_ms: int) -> list[str]:
         due = [

@@ -158,14 +158,16 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         """See `EventStore.sweep`; `limit` counts for each partition."""
         tasks: list[str] = []
         next_in_ms: list[int] = []
+        now_ms: list[int] = []
         for keys in self._all():
             with answers(self._place):
-                wait_ms, *due = self._scripts.call(
+                wait_ms, time_ms, *due = self._scripts.call(
                     "sweep", [keys.due, keys.tasks], [limit, resend_ms]
                 )
             tasks += [task.decode() for task in due]
             next_in_ms += [wait_ms] if wait_ms >= 0 else []
-        return Swept(tuple(tasks), min(next_in_ms, default=None))
+            now_ms.append(time_ms)
+        return Swept(tuple(tasks), min(next_in_ms, default=None), tuple(now_ms))
 
     def audit(self) -> list[str]:
         """See `EventStore.audit`."""

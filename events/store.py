@@ -165,10 +165,14 @@ class Renewed(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """Tasks that are due, and the server's milliseconds until the next one is (None: none)."""
+    """
+    Tasks that are due, the server's milliseconds until the next one is (None: none), and the
+    server's time at each partition.
+    """
 
     tasks: tuple[str, ...]
     next_in_ms: int | None
+    now_ms: tuple[int, ...]
 
 
 # --- Reads ---------------------------------------------------------------------------------------

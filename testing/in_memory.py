@@ -24,6 +24,7 @@ from mulligan.actors.code import CodeTable, load
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
+from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
 from mulligan.actors.writes import Write
 from mulligan.client import Flow, compile_flow
@@ -42,7 +43,7 @@ from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
-from mulligan.events.store import EventStore
+from mulligan.events.store import EventStore, Swept
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.providers.lanes import Lanes
@@ -83,6 +84,7 @@ class InMemory:
         limits: Mapping[str, RequestLimit] | None = None,
     ) -> None:
         self.now_ms = 1_000
+        self._set_forward_ms = 0
         self.store: EventStore = meddle(MemoryEventStore(lambda: self.now_ms))
         self._woken: list[str] = []
         self._random = random.Random(seed) if seed is not None else None
@@ -100,6 +102,15 @@ class InMemory:
         """Work whatever there is, until nothing is due any more."""
         while (task := self._next()) is not None:
             work(self._runtime, task)
+
+    def set_clock_forward(self, by_ms: int) -> None:
+        """The log's clock is set, as no time has passed."""
+        self.now_ms += by_ms
+        self._set_forward_ms += by_ms
+
+    def passed_s(self) -> float:
+        """The time that has really passed, as a process knows it."""
+        return (self.now_ms - self._set_forward_ms) / 1_000
 
     def state(self, run: str = "run") -> RunState:
         """A run's state, folded anew from its log."""
@@ -122,11 +133,16 @@ class InMemory:
         return self._woken.pop(at)
 
     def _due(self) -> tuple[str, ...]:
-        swept = self.store.sweep()
+        swept = self._sweep()
         while not swept.tasks and swept.next_in_ms is not None:
             self.now_ms += max(swept.next_in_ms, 1)
-            swept = self.store.sweep()
+            swept = self._sweep()
         return swept.tasks
+
+    def _sweep(self) -> Swept:
+        swept = self.store.sweep()
+        self._runtime.clocks.seen(0, swept.now_ms[0])
+        return swept
 
 
 class _Runtime(Runtime):
@@ -146,6 +162,7 @@ class _Runtime(Runtime):
             lanes=lanes,
             slots=world.slots,
         )
+        self.clocks = ServerClocks(LEASE_MS, LEASE_MS // 10, world.passed_s)
         if code is not None:
             self.code = _Given(code)
         self.writes = _InPlace(code)
@@ -166,6 +183,7 @@ class _Unlosable:
     """Leases where nobody else could take one."""
 
     lost = False
+    margin_ms = LEASE_MS // 10
 
     @contextmanager
     def hold(self, *_: object) -> Iterator[_Unlosable]:

@@ -11,7 +11,7 @@
 --   limit       how many entries at most, the oldest first
 --   resend_ms   when to answer them again, unless someone claims them first
 --
--- Reply: milliseconds until the next entry is due (-1: there is none), then the tasks
+-- Reply: milliseconds until the next entry is due (-1: there is none), server ms, then the tasks
 -- Their tokens stay: a holder whose lease ran out may still append until another claims. Only
 -- pushing the score would leave the task leased, and every claim would find it busy.
 
@@ -23,7 +23,7 @@ local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local again = string.format('%.0f', now + resend_ms)
 
-local reply = { -1 }
+local reply = { -1, now }
 for _, task in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, limit)) do
   local record = redis.call('HGET', tasks, task)
   if not record then

@@ -875,6 +875,18 @@ def test_a_sweep_makes_a_lost_lease_claimable(subject: Any, log: EventStore) -> 
     held(log, token="t2")
 
 
+def test_a_sweep_tells_the_time_of_every_partition(subject: Any, log: EventStore) -> None:
+    """By which workers see whether a server's clock was set."""
+    new(log)
+    claimed_ms = held(log).now_ms
+    subject.pass_time(2_000)
+
+    times = log.sweep().now_ms
+
+    assert log.partitions() == len(times)
+    assert all(0 <= time_ms - claimed_ms < 60_000 for time_ms in times)
+
+
 def test_a_sweep_tells_when_the_next_is_due(subject: Any, log: EventStore) -> None:
     assert log.sweep().next_in_ms is None
     new(log)

@@ -208,7 +208,7 @@ def _timeless(answer: object) -> object:
             return msgspec.structs.replace(answer, now_ms=0, events=events)
         case Claimed():
             return msgspec.structs.replace(answer, now_ms=0)
-        case Swept(tasks, next_in_ms):
+        case Swept(tasks=tasks, next_in_ms=next_in_ms):
             return sorted(tasks), next_in_ms and -(-next_in_ms // UNIT_MS)
         case msgspec.Struct() if hasattr(answer, "time_ms"):
             return msgspec.structs.replace(answer, time_ms=0)

@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from mulligan.actors.cache import Fold
+from mulligan.actors.session import work
 from mulligan.actors.transact import MAX_DECISIONS
 from mulligan.decisions import people
 from mulligan.errors import InvalidInput, StoreFull, StoreUnavailable, VersionConflict
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
+    EffectReconciled,
     NodeStarted,
     RunCancelled,
     RunCancelRequested,
@@ -21,6 +24,7 @@ from mulligan.events.facts import (
     ToolStarted,
     ToolSucceeded,
 )
+from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.payload import Payload
 from mulligan.events.store import (
     Append,
@@ -394,6 +398,116 @@ class Switch:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
+
+
+@pytest.mark.parametrize("known", ["request", "nothing"])
+def test_a_receipt_for_a_call_that_a_log_which_was_set_back_lacks_parks_nothing(known: str) -> None:
+    """The server was restarted from an older file while a tool ran: the run goes on from there."""
+    calls: list[str] = []
+    made, meddler, plan = calling_a_tool("idempotent", calls)
+    answers = cast(ScriptedProvider, made._runtime.provider)._answers
+    made._runtime.provider = ScriptedProvider([answers[0], *answers])
+
+    def set_back() -> None:
+        meddler._store = MemoryEventStore(lambda: made.now_ms)
+        if known == "request":
+            meddler._store.append(people.request("run", "request-run", plan, None))
+
+    meddler.before = {ToolSucceeded: set_back}
+    with capture_logs() as logs:
+        made.run(plan)
+
+    assert "task_parked" not in {entry["event"] for entry in logs}
+    assert "late_receipt_ignored" in {entry["event"] for entry in logs}
+    if known == "request":
+        assert ("completed", None) == (made.state().status, made.state().reason)
+        assert [] == problems(made.events())
+
+
+def test_rec31_verify_is_not_asked_while_a_write_may_still_run_though_the_clock_was_set() -> None:
+    """
+    The server's clock jumps: a lease looks over while its holder, by its own clock, still writes. A
+    `verify` that was asked now would see nothing, and be believed.
+    """
+    made, tool, plan = writing()
+
+    def jumps() -> None:
+        made.set_clock_forward(20_000)
+        made.store.sweep()
+        work(made._runtime, "run/")
+        assert [] == tool.asked, "it was asked while the write ran"
+
+    tool.during = jumps
+    made.run(plan)
+    made.work()
+
+    assert ("completed", 1) == (made.state().status, tool.calls)
+    assert [] == tool.asked, "the receipt came late, and settled it"
+    assert [] == problems(made.events())
+
+
+def test_rec31_verify_is_asked_once_the_lease_is_over_by_a_clock_that_nobody_set() -> None:
+    made, tool, plan = writing()
+
+    def lost() -> None:
+        made.set_clock_forward(20_000)
+        raise SystemExit
+
+    tool.during = lost
+    with pytest.raises(SystemExit):
+        made.run(plan)
+    made.work()
+
+    assert ("completed", 1) == (made.state().status, tool.calls)
+    (asked_ms,) = tool.asked
+    assert asked_ms >= 1_000 + 20_000 + 10_000
+    (told,) = [e.data for e in made.events() if isinstance(e.data, EffectReconciled)]
+    assert ("succeeded", "verify") == (told.outcome, told.by)
+    assert [] == problems(made.events())
+
+
+def test_rec31_verify_is_asked_at_once_where_the_clock_ran_evenly() -> None:
+    made, tool, plan = writing()
+
+    def lost() -> None:
+        raise SystemExit
+
+    tool.during = lost
+    made.now_ms += 10_000
+    made.store.sweep()
+    with pytest.raises(SystemExit):
+        made.run(plan)
+    made.work()
+
+    (asked_ms,) = tool.asked
+    assert asked_ms == 1_000 + 10_000 + 10_000
+
+
+class Writes:
+    """A `write` that can tell afterwards, and what happens while it runs."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.calls = 0
+        self.asked: list[int] = []
+        self.during: Callable[[], None] = lambda: None
+        self._now_ms = now_ms
+
+    def call(self, arguments: Any, *, key: str | None, context: Any = None) -> Any:
+        self.calls += 1
+        self.during()
+        return success("saved")
+
+    def observe(self, arguments: Any, *, key: str | None, context: Any = None) -> str:
+        self.asked.append(self._now_ms())
+        return "succeeded" if self.calls else "not_started"
+
+
+def writing() -> tuple[InMemory, Writes, Any]:
+    made, _, plan = calling_a_tool("write", [])
+    tool = Writes(lambda: made.now_ms)
+    made._runtime.code._code["tools:save"] = tool  # type: ignore[attr-defined]
+    spec = replace(plan.tools["tools:save"], verifiable=True)
+    return made, tool, replace(plan, tools={"tools:save": spec})
 
 
 @pytest.mark.parametrize("from_", [NodeStarted, ToolSucceeded])

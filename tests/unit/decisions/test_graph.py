@@ -11,7 +11,7 @@ import pytest
 
 from mulligan.decisions import people
 from mulligan.decisions.decision import CallFunction, FunctionOutcome, Release
-from mulligan.errors import InvalidInput
+from mulligan.errors import InvalidInput, ToolError
 from mulligan.events.facts import (
     Cause,
     EffectClass,
@@ -277,6 +277,22 @@ def test_rec31_a_write_function_left_by_a_lost_worker_is_never_called_again() ->
     assert "reconciliation_required" == given.state.reason
     assert decision.effect is None
     assert [] == facts(given.decide())
+
+
+def test_rec31_a_write_function_that_can_t_tell_pauses_at_once_and_its_word_is_kept() -> None:
+    """Whoever has to say what became of it reads what the function itself could say."""
+
+    def publish() -> None:
+        raise ToolError("lost", "the server took it and never answered", unknown=True)
+
+    world = InMemory(code={"steps:step": publish})
+    state = world.run(plan_of(step("a", work=calls(effect="write", attempts=3))))
+
+    assert ("paused", "reconciliation_required") == (state.status, state.reason)
+    (paused,) = [one.data for one in world.events() if isinstance(one.data, NodePaused)]
+    assert "the server took it and never answered" == paused.detail
+    assert 1_000 == world.now_ms, "nobody waited for the end of its lease"
+    assert [] == problems(world.events())
 
 
 @pytest.mark.parametrize(
