@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from mulligan.decisions import scope
 from mulligan.decisions.decision import Context
-from mulligan.decisions.output_mode import mode_of
+from mulligan.decisions.output_mode import fits_native, mode_of
 from mulligan.decisions.question_tools import OFFERS
 from mulligan.decisions.regeneration import note
 from mulligan.events.facts import OutputMode
@@ -20,8 +20,10 @@ from mulligan.events.ids import node_of_invocation, request_id
 from mulligan.events.payload import Payload, canonical
 from mulligan.projections.calls import ASK_FREELY, ASK_QUESTIONS
 from mulligan.projections.state import Call, Invocation, RunState, Turn
+from mulligan.providers.endpoints import holds_to_schemas
 from mulligan.providers.port import Message, ModelRequest, ToolCall, ToolOffer
-from mulligan.schemas.plan import AgentPlan
+from mulligan.schemas.plan import AgentPlan, ToolSpec
+from mulligan.schemas.strict import strict_schema
 
 SUBMIT_OUTPUT = "submit_output"
 CALL_SUBAGENT = "call_subagent"
@@ -207,10 +209,9 @@ def _excerpt(text: str) -> str:
 
 def _offers(state: RunState, agent: AgentPlan, mode: OutputMode) -> tuple[ToolOffer, ...]:
     specs = [state.plan.tools[path] for path in agent.tools] if state.plan is not None else []
-    offers = [
-        ToolOffer(name=spec.name, description=spec.description, parameters=spec.parameters)
-        for spec in specs
-    ]
+    api_base = state.plan.settings.api_base if state.plan is not None else None
+    held = holds_to_schemas(agent.model or "", api_base)
+    offers = [_offer(spec, held) for spec in specs]
     if agent.subagents:
         offers.append(_call_subagent(agent))
     if agent.allow_user_input:
@@ -218,6 +219,20 @@ def _offers(state: RunState, agent: AgentPlan, mode: OutputMode) -> tuple[ToolOf
     if mode == "tool":
         offers.append(_submit_output(agent))
     return tuple(offers)
+
+
+def _offer(spec: ToolSpec, held: bool) -> ToolOffer:
+    """
+    A tool with its arguments in the strict form (READ-2): what is optional is required and may be
+    null. A provider that is known to hold its models to schemas is told to, where it can.
+    """
+    parameters = strict_schema(spec.parameters)
+    return ToolOffer(
+        name=spec.name,
+        description=spec.description,
+        parameters=parameters,
+        strict=held and fits_native(parameters),
+    )
 
 
 def _submit_output(agent: AgentPlan) -> ToolOffer:

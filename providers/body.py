@@ -79,11 +79,13 @@ def _output(request: ModelRequest) -> dict[str, Any]:
 
 
 def _tool(tool: ToolOffer) -> dict[str, Any]:
-    function = {
+    function: dict[str, Any] = {
         "name": tool.name,
         "description": tool.description,
         "parameters": tool.parameters,
     }
+    if tool.strict:
+        function["strict"] = True
     return {"type": "function", "function": function}
 
 

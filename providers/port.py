@@ -41,11 +41,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that the model may call; `parameters` is a JSON Schema of an object."""
+    """
+    A function that the model may call; `parameters` is a JSON Schema of an object, to which with
+    `strict` the provider holds the model while it writes.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    strict: bool = False
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,9 +47,11 @@ def _close(strict: dict[str, Any]) -> None:
 
 
 def _nullable(schema: Any) -> Any:
-    if not isinstance(schema, dict) or _takes_null(schema):
+    if not isinstance(schema, dict):
         return schema
     plain = {key: value for key, value in schema.items() if key != "default"}
+    if _takes_null(schema):
+        return plain
     if isinstance(plain.get("type"), str) and not {"enum", "const"} & plain.keys():
         return plain | {"type": [plain["type"], "null"]}
     return {"anyOf": [plain, {"type": "null"}]}

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from mulligan.decisions.conversation import _offer
+from mulligan.providers.body import _tool
 from mulligan.schemas.strict import drop_strict_nulls, strict_schema
+from mulligan.schemas.tool_spec import ToolSpec
 
 
 class Inner(BaseModel):
@@ -92,3 +95,25 @@ def test_a_null_that_the_plain_schema_takes_stays() -> None:
 def test_a_circle_of_references_ends() -> None:
     schema = {"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"x": {"$ref": "#/$defs/a"}}}
     assert {"x": {"y": None}} == drop_strict_nulls(schema, {"x": {"y": None}})
+
+
+def test_read2_what_is_optional_is_required_nullable_and_has_no_default() -> None:
+    fields = strict_schema(PLAIN)["properties"]
+    assert [*fields] == STRICT["required"]
+    assert all("default" not in field for field in fields.values())
+    assert {"type": ["integer", "null"], "title": "Number"} == fields["number"]
+
+
+def test_read2_providers_are_shown_the_strict_form_and_those_that_keep_to_it_are_told_so() -> None:
+    spec = ToolSpec(
+        name="look",
+        description="Look.",
+        effect="read",
+        path="m:look",
+        digest="",
+        parameters={"type": "object", "properties": {"limit": {"type": "integer", "default": 3}}},
+    )
+    offers = [_offer(spec, held) for held in (False, True)]
+    assert {"limit": {"type": ["integer", "null"]}} == offers[0].parameters["properties"]
+    assert [False, True] == [offer.strict for offer in offers]
+    assert [None, True] == [_tool(offer)["function"].get("strict") for offer in offers]
