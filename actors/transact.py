@@ -20,8 +20,13 @@ import structlog
 from mulligan.actors.crash_points import reach
 from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions import people
-from mulligan.decisions.decision import Context, Decision, Outcome, ToolOutcome
-from mulligan.decisions.effects import known_call, receipt, still_counts
+from mulligan.decisions.decision import (
+    Context,
+    Decision,
+    FunctionOutcome,
+    Outcome,
+    ToolOutcome,
+)
 from mulligan.errors import (
     AppendRefused,
     CodeMissing,
@@ -32,9 +37,8 @@ from mulligan.errors import (
     RunUnknown,
     StoreFull,
     StoreUnavailable,
+    VersionConflict,
 )
-from mulligan.events.envelope import NewEvent
-from mulligan.events.ids import node_of_invocation
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import unseal
 from mulligan.events.store import Append, Appended, ByTask, Held
@@ -180,25 +184,24 @@ def repeat(
 
 def _hand_in(session: Session, outcome: Outcome | None, *, taken: bool) -> None:
     """
-    What a tool came to is true whoever holds the lease now: a fact, folded by its call's id.
+    What a tool or function came to is true whoever holds the lease now: a fact about its call.
     `taken`: the task is another's, who may have taken the call up again.
     """
-    if not isinstance(outcome, ToolOutcome):
+    if not isinstance(outcome, ToolOutcome | FunctionOutcome):
         return
-    session.fold.catch_up()
-    state = session.fold.branch()
-    call = known_call(state, outcome.call_id)
-    if call is None:
-        _log.warning("late_receipt_ignored", run=session.run, reason="the log lacks the call")
+    for _ in range(MAX_DECISIONS):
+        session.fold.catch_up()
+        state = session.fold.branch()
+        late = people.late(state, mint(), outcome, taken=taken)
+        if late is None:
+            _log.warning("late_receipt_ignored", run=session.run, reason="its call is not open")
+            return
+        try:
+            repeat(session.runtime, late)
+        except VersionConflict:
+            continue
+        except (AppendRefused, RunUnknown) as refused:
+            _log.info("late_receipt_ignored", run=session.run, reason=type(refused).__name__)
+            return
+        session.runtime.hints.send_all(late.moves, state.priority)
         return
-    if taken and not still_counts(call, outcome):
-        _log.info("late_receipt_ignored", run=session.run, reason="taken up again")
-        return
-    node = node_of_invocation(outcome.call_id)
-    late = people.receipt(state, mint(), NewEvent(receipt(outcome), node=node), outcome.call_id)
-    try:
-        repeat(session.runtime, late)
-    except (AppendRefused, RunUnknown) as refused:
-        _log.info("late_receipt_ignored", run=session.run, reason=type(refused).__name__)
-        return
-    session.runtime.hints.send_all(late.moves, state.priority)

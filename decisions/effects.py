@@ -9,6 +9,7 @@ from typing import assert_never
 from mulligan.decisions import asking
 from mulligan.decisions.decision import (
     Context,
+    FunctionOutcome,
     ObservedOutcome,
     ObserveTool,
     Release,
@@ -23,12 +24,13 @@ from mulligan.events.facts import (
     NodePaused,
     ToolFailed,
     ToolOutcomeUnknown,
+    ToolReceiptArrived,
     ToolStarted,
     ToolSucceeded,
 )
-from mulligan.events.ids import invocation_of_call, node_of_invocation
+from mulligan.events.ids import node_of_invocation
 from mulligan.events.payload import Payload
-from mulligan.projections.state import Call, Invocation, RunState
+from mulligan.projections.state import Call, Invocation, Node, RunState
 from mulligan.schemas.run_context import RunContext
 
 VERIFIED = "verify"
@@ -67,22 +69,6 @@ def unsettled(invocation: Invocation) -> bool:
     )
 
 
-def known_call(state: RunState, call_id: str) -> Call | None:
-    """A call by its id; None: the log has no such call, as one may that was set back."""
-    invocation = state.invocations.get(invocation_of_call(call_id))
-    return invocation.calls.get(call_id) if invocation is not None else None
-
-
-def still_counts(call: Call, outcome: ToolOutcome) -> bool:
-    """
-    Whether what a call came to in the hands of a worker that has lost its lease says what became
-    of the call. A success does. A failure does only where nobody knows better: whoever has taken
-    the call up again may yet succeed, or may have taken effect and be lost as well.
-    """
-    newest = outcome.execution == call.executions
-    return outcome.result is not None or (newest and call.status == "unknown")
-
-
 def receipt(outcome: ToolOutcome) -> Fact:
     """The fact that says what came of a tool; a `write` that timed out may still take effect."""
     if outcome.unknown:
@@ -99,6 +85,34 @@ def receipt(outcome: ToolOutcome) -> Fact:
     assert outcome.result is not None
     return ToolSucceeded(
         call_id=outcome.call_id, result=outcome.result, duration_ms=outcome.duration_ms
+    )
+
+
+def late_receipt(outcome: ToolOutcome) -> ToolReceiptArrived:
+    """The fact that says it of a call that is another's by now, or whose run has ended."""
+    error = outcome.error
+    succeeded = outcome.result is not None
+    return ToolReceiptArrived(
+        call_id=outcome.call_id,
+        execution=outcome.execution,
+        outcome="succeeded" if succeeded else "unknown" if outcome.unknown else "failed",
+        result=outcome.result,
+        code=error.kind if error is not None else None,
+        message=error.message if error is not None else None,
+        duration_ms=outcome.duration_ms,
+    )
+
+
+def late_function_receipt(node: Node, outcome: FunctionOutcome) -> ToolReceiptArrived:
+    """The same of a function node, whose node's id is the call's."""
+    error = outcome.error
+    succeeded = outcome.output is not None
+    return ToolReceiptArrived(
+        call_id=node.id,
+        execution=node.attempt,
+        outcome="succeeded" if succeeded else "unknown" if outcome.unknown else "failed",
+        code=error.kind if error is not None else None,
+        message=error.message if error is not None else None,
     )
 
 
@@ -160,8 +174,13 @@ def _open(state: RunState, invocation: Invocation, call: Call, context: Context)
 
 
 def observed(invocation: Invocation, outcome: ObservedOutcome) -> Step:
-    """What an observation settles; one that can't tell leaves it to a person."""
+    """
+    What an observation settles; one that can't tell leaves it to a person. Where the call's own
+    receipt has come meanwhile, that counts.
+    """
     call = invocation.calls[outcome.call_id]
+    if call.status != "unknown":
+        return Step()
     match outcome.seen:
         case "succeeded":
             result = Payload.of(SEEN)

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from mulligan.decisions import answers
+from mulligan.decisions import answers, effects
+from mulligan.decisions.decision import FunctionOutcome, ToolOutcome
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
 from mulligan.events.envelope import Envelope, NewEvent
@@ -32,10 +33,10 @@ from mulligan.events.payload import Payload, canonical, digest_of
 from mulligan.events.store import Append, AsFact, AsNew, ByVersion, Move
 from mulligan.events.tasks import run_task
 from mulligan.projections.allowance import RESUMABLE
-from mulligan.projections.calls import NO_EFFECT, is_lost_function
+from mulligan.projections.calls import NO_EFFECT, is_lost_function, known_call
 from mulligan.projections.open_requests import open_requests
 from mulligan.projections.run import evolve
-from mulligan.projections.state import Node, RunState
+from mulligan.projections.state import ENDED_NODE, Node, RunState
 from mulligan.schemas.plan import Plan, plan_to_dict
 
 REDRIVEN = 400
@@ -309,9 +310,42 @@ def _of_many(about: str, op: str) -> AsFact:
     return AsFact(f"{about} {op}")
 
 
-def receipt(state: RunState, op: str, event: NewEvent, call_id: str) -> Append:
-    """A late receipt: what a tool came to whose worker has lost its lease, or whose run ends."""
-    return _append(state, op, AsFact(call_id, receipt=True), (event.data,), node=event.node)
+def late(
+    state: RunState, op: str, outcome: ToolOutcome | FunctionOutcome, *, taken: bool
+) -> Append | None:
+    """
+    What a tool or function came to whose worker has lost its lease (`taken`: to another), or whose
+    run ends or has ended. None: nobody asks, or the log has no such call.
+    """
+    if isinstance(outcome, FunctionOutcome):
+        return _late_function(state, op, outcome)
+    call = known_call(state, outcome.call_id)
+    if call is None:
+        return None
+    in_time = call.status == "started" and not taken
+    return _append(
+        state,
+        op,
+        AsFact(call.id, receipt=True),
+        (effects.receipt(outcome) if in_time else effects.late_receipt(outcome),),
+        node=node_of_invocation(call.id),
+    )
+
+
+def _late_function(state: RunState, op: str, outcome: FunctionOutcome) -> Append | None:
+    """
+    Its success is the end of its node, unless that has ended; only on what was seen, since a node
+    ends once. A failure may be that of an earlier call, and is evidence.
+    """
+    node = state.nodes.get(outcome.node)
+    if node is None or node.status in ENDED_NODE:
+        return None
+    function = state.function_of(node.id)
+    if function is None or function.effect != "write":
+        return None
+    arrived = effects.late_function_receipt(node, outcome)
+    end = () if outcome.output is None else (NodeCompleted(output=outcome.output),)
+    return _append(state, op, ByVersion(state.version), (arrived, *end), node=node.id)
 
 
 def _append(

@@ -118,6 +118,7 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
             | facts.ToolSucceeded()
             | facts.ToolFailed()
             | facts.ToolOutcomeUnknown()
+            | facts.ToolReceiptArrived()
         ):
             yield _wake(state.worker_of(invocation_of_call(fact.call_id)))
             yield _wake(run)

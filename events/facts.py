@@ -506,6 +506,23 @@ class ToolOutcomeUnknown(Fact, frozen=True, kw_only=True):
     evidence: str
 
 
+class ToolReceiptArrived(Fact, frozen=True, kw_only=True):
+    """
+    What an `execution` of a call came to in the hands of a worker whose lease another had taken, or
+    whose run had ended. A success settles a call that nobody else has settled, a failure only one
+    that is unknown since that very execution; of a call that stands otherwise it is evidence. Of a
+    function node, the id is the call's and the attempt its execution.
+    """
+
+    call_id: str
+    execution: int
+    outcome: ToolOutcome
+    result: Payload | None = None
+    code: str | None = None
+    message: str | None = None
+    duration_ms: int | None = None
+
+
 class EffectReconciled(Fact, frozen=True, kw_only=True):
     """An observation or an operator said what became of an unknown effect."""
 

@@ -94,6 +94,40 @@ def _tool_unknown(state: RunState, event: Envelope, fact: facts.ToolOutcomeUnkno
         _put_call(state, replace(call, status="unknown"))
 
 
+@on(facts.ToolReceiptArrived)
+def _receipt_arrived(state: RunState, event: Envelope, fact: facts.ToolReceiptArrived) -> None:
+    if fact.outcome == "succeeded" and is_lost_function(state, fact.call_id):
+        goes_on(state)
+        put_node(state, replace(state.nodes[fact.call_id], status="running", reason=None))
+    call = known_call(state, fact.call_id)
+    if call is None or not settles(call, fact):
+        return
+    if fact.outcome == "succeeded":
+        _put_call(state, replace(call, status="succeeded", result=fact.result, error=None))
+    else:
+        error = Cause(kind=fact.code or "failed", message=fact.message or "")
+        _put_call(state, replace(call, status="failed", error=error))
+    _reconciled_pause(state, call.id, event.time_ms)
+
+
+def known_call(state: RunState, call_id: str) -> Call | None:
+    """A call by its id; None: the log has no such call, as one may that was set back."""
+    invocation = state.invocations.get(invocation_of_call(call_id))
+    return invocation.calls.get(call_id) if invocation is not None else None
+
+
+def settles(call: Call, receipt: facts.ToolReceiptArrived) -> bool:
+    """
+    Whether a receipt that came late says what became of the call. A success does, unless somebody
+    has said otherwise. A failure does only where nobody knows better: whoever has taken the call up
+    again may yet succeed, or may have taken effect and be lost as well.
+    """
+    if receipt.outcome == "succeeded":
+        return call.status not in ANSWERED_CALL
+    newest = receipt.execution == call.executions
+    return receipt.outcome == "failed" and newest and call.status == "unknown"
+
+
 @on(facts.EffectReconciled)
 def _reconciled(state: RunState, event: Envelope, fact: facts.EffectReconciled) -> None:
     if is_lost_function(state, fact.call_id):

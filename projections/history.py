@@ -20,6 +20,7 @@ _RECEIPTS = (
     facts.ToolSucceeded,
     facts.ToolFailed,
     facts.ToolOutcomeUnknown,
+    facts.ToolReceiptArrived,
     facts.EffectReconciled,
 )
 _RUN_ENDS = (facts.RunCompleted, facts.RunFailed, facts.RunCancelled)
@@ -168,6 +169,13 @@ class _Check:
         if execution is None or execution >= self._starts.get(fact.call_id, 0):
             self._answered.add(fact.call_id)
 
+    def receipt_arrived(self, event: Envelope, fact: facts.ToolReceiptArrived) -> None:
+        """A failure need not be the call's last word; a success is."""
+        if fact.call_id in self._effects and fact.execution > self._starts.get(fact.call_id, 0):
+            self.say(event, f"execution {fact.execution} of {fact.call_id} was never started")
+        if fact.outcome == "succeeded":
+            self._answered.add(fact.call_id)
+
     def approval_asked(self, event: Envelope, fact: facts.ToolApprovalRequested) -> None:
         if fact.call_id not in self._effects:
             self.say(event, f"call {fact.call_id} was never made")
@@ -278,6 +286,7 @@ _CHECKS: dict[Any, Callable[[_Check, Envelope, Any], None]] = {
     facts.ToolRequested: _Check.called,
     facts.ToolStarted: _Check.tool_started,
     (facts.ToolSucceeded, facts.ToolFailed): _Check.tool_answered,
+    facts.ToolReceiptArrived: _Check.receipt_arrived,
     facts.ToolApprovalRequested: _Check.approval_asked,
     facts.ToolApproved: _Check.approved,
     facts.ToolDenied: _Check.denied,

@@ -155,6 +155,9 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ToolSucceeded: lambda f: f"{f.call_id}: succeeded with {_size(f.result)}",
     facts.ToolFailed: lambda f: f"{f.call_id}: failed: {f.code}: {f.message}",
     facts.ToolOutcomeUnknown: lambda f: f"{f.call_id}: outcome unknown: {f.evidence}",
+    facts.ToolReceiptArrived: lambda f: (
+        f"{f.call_id}: late receipt of execution {f.execution}: {f.outcome}{_more(_late(f))}"
+    ),
     facts.EffectReconciled: lambda f: f"{f.call_id}: reconciled as {f.outcome} by {f.by}",
     facts.DecompositionRequested: lambda f: f"{f.invocation}: to be split{_cause(f.cause)}",
     facts.JoinRequested: lambda f: f"{f.invocation}: its parts are joined",
@@ -203,6 +206,10 @@ def _more(text: str | None) -> str:
 
 def _novel(paths: tuple[str, ...]) -> str:
     return f"; not in the candidate: {', '.join(paths)}" if paths else ""
+
+
+def _late(fact: facts.ToolReceiptArrived) -> str | None:
+    return f"{fact.code}: {fact.message}" if fact.code is not None else None
 
 
 def _cause(cause: facts.Cause | None) -> str:

@@ -16,16 +16,17 @@ LEASE_MS, MARGIN_MS = 1_000, 200
 def fork(forked: Callable[..., Any], probe: Any) -> Callable[..., Any]:
     """Starts a worker process, with a crash point if one is given; it ends with the test."""
 
-    def start(crash_at: str = "") -> Any:
+    def start(crash_at: str = "", *, lease_ms: int = LEASE_MS, threads: int = 8) -> Any:
         return forked(
             {
                 "MULLIGAN_REDIS_URL": probe.url,
                 "MULLIGAN_API_BASE": probe.model.url,
-                "MULLIGAN_LEASE_MS": str(LEASE_MS),
+                "MULLIGAN_LEASE_MS": str(lease_ms),
                 "MULLIGAN_LEASE_MARGIN_MS": str(MARGIN_MS),
                 "MULLIGAN_CRASH_AT": crash_at,
                 **probe.environment,
-            }
+            },
+            threads,
         )
 
     return start

@@ -6,6 +6,8 @@ begins with the run's id.
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 from typing import Any
 
 from mulligan import tool
@@ -68,3 +70,15 @@ def publish(idempotency_key: str) -> str:
     """Publish something that can't be taken back."""
     note("publish", idempotency_key)
     return "published"
+
+
+def hand_over(idempotency_key: str) -> str:
+    """Hand something over, which is done once the file `PROBE_RECORD`.go is there."""
+    note("hand_over", idempotency_key)
+    done = Path(f"{os.environ['PROBE_RECORD']}.go")
+    while not done.exists():
+        time.sleep(0.005)
+    return "handed over"
+
+
+hand_over_tool = tool(effect="write", name="hand_over")(hand_over)

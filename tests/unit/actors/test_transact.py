@@ -21,6 +21,7 @@ from mulligan.events.facts import (
     RunCancelled,
     RunCancelRequested,
     RunResumed,
+    ToolReceiptArrived,
     ToolStarted,
     ToolSucceeded,
 )
@@ -273,7 +274,7 @@ def test_rec31_a_receipt_whose_lease_was_lost_is_handed_in_as_a_fact(effect: str
 
     assert ("completed", 1) == (made.state().status, len(calls))
     assert [] == problems(made.events())
-    receipt = next(e.data for e in made.events() if isinstance(e.data, ToolSucceeded))
+    receipt = next(e.data for e in made.events() if isinstance(e.data, ToolReceiptArrived))
     assert Payload.of("saved") == receipt.result
     assert 1 == sum(isinstance(e.data, ToolStarted) for e in made.events())
 

@@ -28,6 +28,7 @@ from mulligan.events.facts import (
 )
 from mulligan.events.payload import Payload
 from mulligan.events.store import ByVersion, Move
+from mulligan.projections import trace
 from mulligan.projections.history import problems
 from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import Given, facts, plan_of
@@ -295,6 +296,55 @@ def test_rec31_a_write_function_that_can_t_tell_pauses_at_once_and_its_word_is_k
     assert [] == problems(world.events())
 
 
+def lost_write_function() -> Given:
+    given = Given(plan_of(step("a", work=calls(effect="write"))))
+    given.then()
+    given.then()
+    assert "reconciliation_required" == given.state.reason
+    return given
+
+
+def test_rec31_a_late_success_of_a_write_function_ends_its_node_and_nobody_need_be_asked() -> None:
+    given = lost_write_function()
+
+    late = people.late(given.state, "op", output("a", 7), taken=True)
+
+    assert late is not None
+    assert ByVersion(given.state.version) == late.writer, "a node ends once"
+    assert "run/" in [move.task for move in late.moves]
+    for event in late.events:
+        given.happened(event.data, event.node)
+    assert ["RunCompleted"] == facts(given.then())
+    assert Payload.of(7) == given.state.output
+    assert people.late(given.state, "op", output("a", 8), taken=True) is None
+    assert [] == problems(given.log)
+
+
+def test_rec31_a_late_failure_of_a_write_function_is_evidence_for_whoever_is_asked() -> None:
+    """It may be that of a call before: a person may have had it called again."""
+    given = lost_write_function()
+    error = Cause(kind="not_run", message="the lease on its task was lost before it began")
+
+    late = people.late(given.state, "op", FunctionOutcome(node="a", error=error), taken=True)
+
+    assert late is not None
+    for event in late.events:
+        given.happened(event.data, event.node)
+    assert "reconciliation_required" == given.state.reason
+    assert any("before it began" in one.text for one in trace.fold("run", given.log).steps)
+    assert [] == problems(given.log)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+def test_a_late_result_of_a_function_that_is_called_again_anyway_says_nothing(
+    effect: EffectClass,
+) -> None:
+    given = Given(plan_of(step("a", work=calls(effect=effect))))
+    given.then()
+
+    assert people.late(given.state, "op", output("a"), taken=True) is None
+
+
 @pytest.mark.parametrize(
     ("outcome", "then", "status"),
     [
@@ -306,10 +356,7 @@ def test_rec31_a_write_function_that_can_t_tell_pauses_at_once_and_its_word_is_k
 def test_rec31_a_person_says_what_became_of_a_lost_write_function(
     outcome: Any, then: list[str], status: str
 ) -> None:
-    given = Given(plan_of(step("a", work=calls(effect="write"))))
-    given.then()
-    given.then()
-    assert "reconciliation_required" == given.state.reason
+    given = lost_write_function()
 
     said = people.reconcile(given.state, "op", "a", outcome, by="ann", result=7)
     for event in said.events:

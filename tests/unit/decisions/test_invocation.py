@@ -18,8 +18,7 @@ from mulligan.decisions.decision import (
     RunTool,
     ToolOutcome,
 )
-from mulligan.decisions.effects import receipt, still_counts
-from mulligan.events.envelope import NewEvent
+from mulligan.errors import InvalidInput
 from mulligan.events.facts import (
     AllowanceExhausted,
     AllowanceReserved,
@@ -31,13 +30,16 @@ from mulligan.events.facts import (
     RunResumed,
     SubagentFailed,
     ToolOutcomeUnknown,
+    ToolReceiptArrived,
     ToolRequested,
     ToolStarted,
     ToolSucceeded,
     Usage,
 )
 from mulligan.events.payload import Payload
-from mulligan.events.store import Move
+from mulligan.events.store import AsFact, Move
+from mulligan.projections import trace
+from mulligan.projections.history import problems
 from mulligan.projections.usage import fold as fold_usage
 from mulligan.providers.port import Answer, Failure, ModelRequest, ToolCall
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, AgentPlan, NodePlan, ToolSpec
@@ -458,9 +460,15 @@ def test_rec27_a_late_unknown_outcome_wakes_the_cancelled_run_that_waits_for_it(
     given.happened(RunCancelRequested(reason=""))
     assert given.decide().release == Release("timer", DEFAULT_TOOL_TIMEOUT_MS)
 
-    unknown = NewEvent(ToolOutcomeUnknown(call_id="a.1.1", evidence="it died"), node="a")
-    late = people.receipt(given.state, "late", unknown, "a.1.1")
-    given.happened(unknown.data, node="a")
+    died = ToolOutcome(
+        call_id="a.1.1", error=Cause(kind="stopped", message="it died"), unknown=True, duration_ms=1
+    )
+    late = people.late(given.state, "late", died, taken=False)
+    assert late is not None
+    assert [ToolOutcomeUnknown(call_id="a.1.1", evidence="it died")] == [
+        event.data for event in late.events
+    ]
+    given.happened(late.events[0].data, node="a")
 
     assert "run/" in {move.task for move in late.moves}
     assert ["NodeCancelled a", "RunCancelled"] == facts(given.then())
@@ -498,50 +506,148 @@ def test_rec31_a_late_receipt_settles_an_unknown_effect() -> None:
     assert ["ModelRequested a"] == facts(given.then())
 
 
-def test_what_a_lost_execution_came_to_counts_where_nobody_knows_better() -> None:
-    """A failure says nothing of a call that another worker is at; a success settles it."""
-    given = counting()
+NOT_RUN = Cause(kind="not_run", message="it did not run")
+
+
+def failed(execution: int = 1) -> ToolOutcome:
+    return ToolOutcome(call_id="a.1.1", execution=execution, error=NOT_RUN, duration_ms=0)
+
+
+def handed_in(given: Given, outcome: ToolOutcome) -> Any:
+    """A worker whose task another has taken says what its call came to."""
+    late = people.late(given.state, "late", outcome, taken=True)
+    assert late is not None
+    for event in late.events:
+        given.happened(event.data, event.node)
+    return late
+
+
+def lost_write(**more: Any) -> Given:
+    given = counting(**more)
     given.then()
     heard(given, call("save"))
-    success = succeeded("a.1.1", "saved")
-    failure = ToolOutcome(
-        call_id="a.1.1", error=Cause(kind="not_run", message="it did not run"), duration_ms=0
+    given.then()
+    return given
+
+
+def test_rec31_a_late_success_settles_an_unknown_call_and_nobody_need_be_asked() -> None:
+    given = lost_write()
+    assert ("paused", "reconciliation_required") == (given.state.status, given.state.reason)
+
+    late = handed_in(given, succeeded("a.1.1", "saved"))
+
+    (arrived,) = [event.data for event in late.events]
+    assert isinstance(arrived, ToolReceiptArrived)
+    assert (1, "succeeded", Payload.of("saved")) == (
+        arrived.execution,
+        arrived.outcome,
+        arrived.result,
     )
-    started = given.state.invocations["a"].calls["a.1.1"]
-    assert "started" == started.status
-    assert still_counts(started, success)
-    assert not still_counts(started, failure)
-
-    given.then()
-
-    unknown = given.state.invocations["a"].calls["a.1.1"]
-    assert "unknown" == unknown.status
-    assert still_counts(unknown, success)
-    assert still_counts(unknown, failure)
+    assert "run/" in {move.task for move in late.moves}
+    with pytest.raises(InvalidInput, match="nothing to reconcile"):
+        people.reconcile(given.state, "op", "a.1.1", "failed", by="ann")
+    request = asked(given.then())
+    assert "saved" in str(request.messages[-1].content)
+    assert [] == problems(given.log)
 
 
-def test_a_failure_of_an_earlier_execution_says_nothing_of_a_later_one() -> None:
-    """REC-31: the second one is lost too, and may have taken effect."""
-    given = counting()
-    given.then()
-    heard(given, call("save"))
-    given.then()
+@pytest.mark.parametrize("execution", [1, 2])
+def test_rec31_a_late_failure_settles_the_call_only_if_nobody_has_begun_it_again(
+    execution: int,
+) -> None:
+    """The second execution is lost too, and may have taken effect."""
+    given = lost_write()
     given.happened(EffectReconciled(call_id="a.1.1", outcome="retry", by="operator"), node="a")
     given.then()
-    not_run = Cause(kind="not_run", message="it did not run")
-    first = ToolOutcome(call_id="a.1.1", error=not_run, duration_ms=0)
     given.then()
-    saved = given.state.invocations["a"].calls["a.1.1"]
-    assert ("unknown", 2) == (saved.status, saved.executions)
+    lost = given.state.invocations["a"].calls["a.1.1"]
+    assert ("unknown", 2) == (lost.status, lost.executions)
 
-    assert not still_counts(saved, first)
-    assert still_counts(saved, replace(first, execution=2))
+    handed_in(given, failed(execution))
 
-    # Appended by somebody who had looked before the call was started again, it changes nothing.
-    given.happened(receipt(first), node="a")
-    assert "unknown" == given.state.invocations["a"].calls["a.1.1"].status
-    given.happened(receipt(replace(first, execution=2)), node="a")
-    assert "failed" == given.state.invocations["a"].calls["a.1.1"].status
+    settled = given.state.invocations["a"].calls["a.1.1"]
+    assert (settled.status, settled.error) == (
+        ("failed", NOT_RUN) if execution == 2 else ("unknown", None)
+    )
+    assert ("running" if execution == 2 else "paused") == given.state.status
+    assert [] == problems(given.log)
+
+
+def test_rec31_a_late_failure_leaves_alone_what_another_worker_is_at() -> None:
+    given = counting()
+    given.then()
+    heard(given, call("save"))
+    assert "started" == given.state.invocations["a"].calls["a.1.1"].status
+
+    handed_in(given, failed())
+
+    assert "started" == given.state.invocations["a"].calls["a.1.1"].status
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "status"),
+    [
+        ("failed", succeeded("a.1.1", "saved"), "failed"),
+        ("succeeded", failed(), "succeeded"),
+        ("succeeded", succeeded("a.1.1", "saved twice?"), "succeeded"),
+        ("retry", failed(), "requested"),
+    ],
+)
+def test_rec31_a_late_receipt_of_a_call_that_a_person_settled_is_kept_as_evidence(
+    said: Any, outcome: ToolOutcome, status: str
+) -> None:
+    given = lost_write()
+    reconciled = EffectReconciled(
+        call_id="a.1.1", outcome=said, by="ann", result=Payload.of("as ann saw")
+    )
+    given.happened(reconciled, node="a")
+    before = given.state.invocations["a"].calls["a.1.1"]
+
+    late = handed_in(given, outcome)
+
+    assert status == before.status
+    assert before == given.state.invocations["a"].calls["a.1.1"]
+    assert isinstance(late.events[0].data, ToolReceiptArrived)
+    assert late.writer == AsFact("a.1.1", receipt=True), "a closed run takes it too"
+    (step,) = [one for one in trace.fold("run", given.log).steps if "late receipt" in one.text]
+    assert late.events[0].data.outcome in step.text
+    assert [] == problems(given.log)
+
+
+def test_rec31_a_late_success_keeps_a_call_that_was_to_be_tried_again_from_being_run() -> None:
+    given = lost_write()
+    given.happened(EffectReconciled(call_id="a.1.1", outcome="retry", by="ann"), node="a")
+
+    handed_in(given, succeeded("a.1.1", "saved"))
+
+    assert ["ModelRequested a"] == facts(given.then())
+
+
+def test_rec31_an_observation_that_a_late_receipt_has_overtaken_says_nothing() -> None:
+    given = lost_write_of_a_tool_that_can_tell()
+    given.then()
+    handed_in(given, succeeded("a.1.1", "saved"))
+
+    told = given.then(outcome=ObservedOutcome("a.1.1", "not_started"))
+
+    assert ["ModelRequested a"] == facts(told)
+
+
+def test_a_receipt_that_comes_in_time_to_a_run_that_ends_is_no_late_one() -> None:
+    """REC-27: a running tool is awaited; what the run's end has made unknown comes late."""
+    given = counting()
+    given.then()
+    heard(given, call("save"))
+    given.happened(RunCancelRequested(reason=""))
+
+    kinds = []
+    for _ in range(2):
+        late = people.late(given.state, "late", succeeded("a.1.1", "saved"), taken=False)
+        assert late is not None
+        kinds.append(type(late.events[0].data))
+        given.happened(ToolOutcomeUnknown(call_id="a.1.1", evidence="no receipt"), node="a")
+
+    assert [ToolSucceeded, ToolReceiptArrived] == kinds
 
 
 def test_a_second_receipt_changes_nothing() -> None:
