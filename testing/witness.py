@@ -152,8 +152,10 @@ def _keys(run: str, events: Sequence[Envelope]) -> dict[str, _Named]:
     }
     state = fold(run, events)
     for node in state.nodes:
-        work = state.plan_of(node).work
-        if isinstance(work, FunctionPlan):
+        plan = state.plan_of(node)
+        work = plan.work
+        fanned_out = plan.for_each is not None and not state.is_instance(node)
+        if isinstance(work, FunctionPlan) and not fanned_out:  # its instances are called, not it
             name = template_of(node)
             found[node] = _Named(f"{state.begun_in(node)}:{node}", name, work.effect)
     return found

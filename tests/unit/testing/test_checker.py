@@ -383,6 +383,31 @@ def test_a_write_that_a_person_lets_be_tried_again_may_be_seen_twice(scene: Scen
     assert "effect_doubled" not in scene.found()
 
 
+def test_a_node_that_fans_out_has_no_effect_of_its_own() -> None:
+    """Only its instances are called."""
+    each = FunctionPlan(
+        call=CodeRef(path=PUBLISH, digest=""),
+        arguments=("idempotency_key",),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    )
+    seen: list[Effect] = []
+
+    def publish(idempotency_key: str) -> None:
+        seen.append(Effect(idempotency_key))
+
+    world = InMemory(code={PUBLISH: publish})
+    world.run(plan_of(NodePlan(id="each", work=each, for_each="input")), [1, 2])
+
+    assert ["run:each[0]", "run:each[1]"] == sorted(effect.key for effect in seen)
+    assert [] == check(world.store, effects=seen, covers={"each"})
+    assert "effect_invented" in {
+        one.invariant for one in check(world.store, effects=seen[1:], covers={"each"})
+    }
+
+
 def test_nobody_looked_at_what_is_not_covered(scene: Scene) -> None:
     lose_an_effect_that_succeeded(scene)
 
