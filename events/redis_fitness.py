@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from mulligan.errors import StoreFull, StoreUnfit
 from mulligan.events.redis_connection import servers_of
+from mulligan.events.redis_durability import durability_of
 
 OLDEST_VERSION = (7, 0)
 """The first whose scripts can say `#!lua flags=`."""
@@ -35,7 +36,10 @@ def check_server(client: Redis, place: str) -> list[str]:
         info: dict[str, Any] = server.info()
         _check_version(str(info.get("redis_version", "0")), place)
         _check_policy(str(info.get("maxmemory_policy", "noeviction")), place)
-        found |= dict.fromkeys(_warnings(server, info))
+        durability = durability_of(server)
+        if durability.power_loss != "nothing" or durability.replicas:
+            found[durability.told] = None
+        found |= dict.fromkeys(warnings_of(info))
     return list(found)
 
 
@@ -57,34 +61,16 @@ def _check_policy(policy: str, place: str) -> None:
         )
 
 
-def _warnings(client: Redis, info: dict[str, Any]) -> list[str]:
+def warnings_of(info: dict[str, Any]) -> list[str]:
+    """What a person should know besides of what may be lost, a sentence each."""
     found = []
-    if not info.get("aof_enabled"):
-        found.append(
-            "no append-only file: a restart of the server loses what its last snapshot lacks; "
-            "set appendonly yes"
-        )
-    elif _setting(client, "appendfsync") not in ("always", None):
-        found.append(
-            "the append-only file is synced once a second or less: a power loss may take "
-            "acknowledged events with it; appendfsync always keeps them"
-        )
     if info.get("aof_last_write_status", "ok") != "ok":
         found.append("the append-only file could not be written last time: look at the disk")
     if not info.get("maxmemory"):
         found.append("no maxmemory: a full machine ends the server instead of refusing new work")
     if info.get("role") != "master":
         found.append("this is a replica: it takes no appends; name the primary")
-    elif info.get("connected_slaves"):
-        found.append("replicas follow: a failover may lose acknowledged events")
     return found
-
-
-def _setting(client: Redis, name: str) -> str | None:
-    try:
-        return str(client.config_get(name).get(name))
-    except ResponseError:
-        return None  # hosted servers hide CONFIG
 
 
 class Room:

