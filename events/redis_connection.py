@@ -4,80 +4,77 @@ How the log reaches its server, and what its silence and its refusals mean to us
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
-
-from redis import Redis
-from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
-from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    ConnectionError,  # noqa: A004 - the client's own
-    MasterDownError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-    TimeoutError,  # noqa: A004 - the client's own
-)
-from redis.retry import Retry
+from typing import TYPE_CHECKING, TypeAlias
 
 from mulligan.errors import MulliganError, StoreFull, StoreUnavailable, StoreUnfit
+from mulligan.events.wire_client import WireClient
+from mulligan.wire import AnswerLate, ConnectionFailed, ServerRefused, WireError
+from mulligan.wire_address import address_of
+
+if TYPE_CHECKING:
+    from redis import Redis
 
 ANSWER_TIMEOUT_S = 5.0
 """A server that is silent for half a lease (10 s) is of no use to the lease's holder."""
 
 CONNECT_TIMEOUT_S = 2.0
 
-_PASSING = ("LOADING", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY ", "NOREPLICAS")
+CLUSTER_SCHEMES = ("redis+cluster", "rediss+cluster")
+
+Server: TypeAlias = "Redis | WireClient"
+"""What carries the log's commands. redis-py is loaded only where it is needed."""
+
+_PASSING = {
+    "LOADING", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS",
+}  # fmt: skip
+_REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM"}
+_MOVED = {"MOVED", "ASK", "CROSSSLOT"}
 
 
-CLUSTER_SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
-"""Schemes of a Redis Cluster's address, and what its client calls them."""
+def connected(url: str) -> Server:
+    """
+    What carries the log's commands to the server at a URL; nothing is sent before the first. See
+    `connect` for URLs and errors.
+    """
+    try:
+        address = address_of(url)
+    except ValueError as error:
+        raise _not_a_url(error) from None
+    if address is None:
+        return connect(url)
+    return WireClient(
+        address, connect_timeout_s=CONNECT_TIMEOUT_S, answer_timeout_s=ANSWER_TIMEOUT_S
+    )
 
 
 def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Redis:
     """
-    Return a client for `redis://`, `rediss://` or `unix:///path?db=0`; for `redis+cluster://` (or
-    `rediss+cluster://`) with the address of any node, one that finds the others.
+    Return a client of redis-py for `redis://`, `rediss://` or `unix:///path?db=0`; for
+    `redis+cluster://` (or `rediss+cluster://`) with the address of any node, one that finds the
+    others.
 
     It repeats nothing by itself: an append whose reply was lost is repeated by whoever minted its
-    operation, and by nobody else. (A cluster's client asks once more where a slot has moved; the
-    script knows the operation.)
+    operation, and by nobody else.
 
     Raises:
         StoreUnfit: not such a URL.
         StoreUnavailable: no node of the cluster answers.
     """
-    scheme, separator, rest = url.partition("://")
+    from mulligan.events import redis_py
+
     try:
-        if scheme in CLUSTER_SCHEMES:
-            return _connect_cluster(f"{CLUSTER_SCHEMES[scheme]}{separator}{rest}", answer_timeout_s)
-        return Redis.from_url(
-            url,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=answer_timeout_s,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-        )
+        with answers("the cluster"):
+            return redis_py.made(
+                url, connect_timeout_s=CONNECT_TIMEOUT_S, answer_timeout_s=answer_timeout_s
+            )
     except ValueError as error:
-        raise StoreUnfit(
-            f"not a server's URL ({error}); use redis://host:6379/0 or unix:///path?db=0"
-        ) from None
+        raise _not_a_url(error) from None
 
 
-def _connect_cluster(url: str, answer_timeout_s: float) -> Redis:
-    with answers("the cluster"):
-        client: RedisCluster = RedisCluster.from_url(
-            url,
-            retry=Retry(NoBackoff(), 1),
-            socket_timeout=answer_timeout_s,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-        )
-    return cast(Redis, client)  # it has the same commands
+def _not_a_url(error: ValueError) -> StoreUnfit:
+    return StoreUnfit(f"not a server's URL ({error}); use redis://host:6379/0 or unix:///path?db=0")
 
 
 def is_cluster_url(url: str) -> bool:
@@ -85,51 +82,75 @@ def is_cluster_url(url: str) -> bool:
     return url.partition("://")[0] in CLUSTER_SCHEMES
 
 
-def servers_of(client: Redis) -> list[Redis]:
+def servers_of(client: Server) -> list[Server]:
     """A client of each server that takes appends: itself, or one for each of a cluster's."""
-    if isinstance(client, RedisCluster):
-        primaries: list[Any] = client.get_primaries()
-        return [client.get_redis_connection(node) for node in primaries]
-    return [client]
+    if isinstance(client, WireClient):
+        return [client]
+    from mulligan.events import redis_py
+
+    return [*redis_py.servers_of(client)]
 
 
-def connection_settings(client: Redis) -> Mapping[str, Any]:
-    """What a client's connections are made with."""
-    if isinstance(client, RedisCluster):
-        settings: Mapping[str, Any] = client.get_connection_kwargs()
-        return settings
-    return client.connection_pool.connection_kwargs
+def answer_timeout_s_of(client: Server) -> float | None:
+    """How long a client waits for an answer; None: for ever."""
+    if isinstance(client, WireClient):
+        return client.answer_timeout_s
+    from mulligan.events import redis_py
+
+    return redis_py.settings_of(client).get("socket_timeout")
 
 
-def disconnect_idle(client: Redis) -> None:
+def disconnect_idle(client: Server) -> None:
     """
     Let go of connections that nobody uses. Not of the others: a socket closed under a reader fails
     in ways that no one can name.
     """
     for server in servers_of(client):
-        server.connection_pool.disconnect(inuse_connections=False)
+        if isinstance(server, WireClient):
+            server.close()
+        else:
+            server.connection_pool.disconnect(inuse_connections=False)
 
 
-def check_client(client: Redis) -> None:
+def check_client(client: Server) -> None:
     """
     Refuse a client that would garble events.
 
     Raises:
         StoreUnfit: it decodes what it reads.
     """
-    if connection_settings(client).get("decode_responses"):
+    if isinstance(client, WireClient):
+        return
+    from mulligan.events import redis_py
+
+    if redis_py.settings_of(client).get("decode_responses"):
         raise StoreUnfit("the Redis client decodes responses; events are bytes: leave that off")
 
 
-def place_of(client: Redis) -> str:
+def place_of(client: Server) -> str:
     """Where the server is, without credentials."""
-    if isinstance(client, RedisCluster):
-        node = client.get_default_node()
-        return f"cluster {node.host}:{node.port}"
-    at = connection_settings(client)
-    if at.get("path"):
-        return f"unix:{at['path']}"
-    return f"{at.get('host', 'localhost')}:{at.get('port', 6379)}"
+    if isinstance(client, WireClient):
+        return client.address.place
+    from mulligan.events import redis_py
+
+    return redis_py.place_of(client)
+
+
+def wire_error(error: Exception) -> WireError | None:
+    """The error of a command, whichever client sent it; None: it is something else."""
+    if isinstance(error, WireError):
+        return error
+    # Who has such an error has loaded redis-py: nobody else pays for it here.
+    if type(error).__module__.partition(".")[0] != "redis":
+        return None
+    from mulligan.events import redis_py
+
+    return redis_py.as_wire(error)
+
+
+def refuses(error: Exception) -> bool:
+    """Whether an error is the answer of a server that will not do, or say, what was asked."""
+    return isinstance(wire_error(error), ServerRefused)
 
 
 @contextmanager
@@ -144,38 +165,47 @@ def answers(place: str) -> Iterator[None]:
     """
     try:
         yield
-    except RedisClusterException as error:
-        raise StoreUnavailable(f"{place}: no server for this now ({error})") from error
-    except RedisError as error:
-        ours = _as_ours(place, error)
+    except Exception as error:
+        known = wire_error(error)
+        ours = None if known is None else _as_ours(place, known)
         if ours is None:
             raise
         raise ours from error
 
 
-def _as_ours(place: str, error: RedisError) -> MulliganError | None:
+def _as_ours(place: str, error: WireError) -> MulliganError | None:
     match error:
-        case OutOfMemoryError():
+        case ServerRefused():
+            return _refusal(place, error)
+        case AnswerLate():
+            return StoreUnavailable(
+                f"the server at {place} did not answer in time; it may have done what was asked"
+            )
+        case ConnectionFailed():
+            return StoreUnavailable(f"no connection to the server at {place}: {error}")
+        case _:
+            return None
+
+
+def _refusal(place: str, error: ServerRefused) -> MulliganError | None:
+    match error.code:
+        case "OOM":
             return StoreFull(
                 f"the server at {place} is out of memory (maxmemory); nothing was written: "
                 "raise maxmemory, or move the log to a larger server"
             )
-        case AuthenticationError() | NoPermissionError():
-            return StoreUnfit(f"the server at {place} refuses our user or password: {error}")
-        case ReadOnlyError():
+        case "READONLY":
             return StoreUnavailable(
                 f"the server at {place} is a read-only replica, perhaps after a failover; "
                 "name the primary"
             )
-        case BusyLoadingError() | MasterDownError():
-            return StoreUnavailable(f"the server at {place} is not ready yet: {error}")
-        case TimeoutError():
-            return StoreUnavailable(
-                f"the server at {place} did not answer in time; it may have done what was asked"
+        case code if code in _REFUSED or ("AUTH" in str(error) and code == "ERR"):
+            return StoreUnfit(f"the server at {place} refuses our user or password: {error}")
+        case code if code in _MOVED:
+            return StoreUnfit(
+                f"the server at {place} is a node of a cluster; name it as redis+cluster://…"
             )
-        case ConnectionError():
-            return StoreUnavailable(f"no connection to the server at {place}: {error}")
-        case ResponseError() if str(error).startswith(_PASSING):
+        case code if code in _PASSING:
             return StoreUnavailable(f"the server at {place} can't take this now: {error}")
         case _:
             return None

@@ -9,8 +9,8 @@ from time import monotonic
 from typing import Any, Literal
 
 import msgspec
-from redis import Redis
-from redis.exceptions import ResponseError
+
+from mulligan.events.redis_connection import Server, refuses
 
 Loss = Literal["nothing", "seconds", "unbounded", "unknown"]
 """
@@ -54,7 +54,7 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
         return self.detail + lost
 
 
-def durability_of(server: Redis, *, probe: bool = False) -> Durability:
+def durability_of(server: Server, *, probe: bool = False) -> Durability:
     """
     What `server` promises by its settings. With `probe`, where it syncs every second or does not
     say, it is also seen whether WAITAOF really waits: by a few writes of a key of a minute's life,
@@ -70,7 +70,7 @@ def durability_of(server: Redis, *, probe: bool = False) -> Durability:
     return msgspec.structs.replace(found, waitaof=waits, seen=seen)
 
 
-def _of_settings(server: Redis, info: dict[str, Any]) -> Durability:
+def _of_settings(server: Server, info: dict[str, Any]) -> Durability:
     always = "appendfsync always keeps every acknowledged event"
     if not info.get("aof_enabled"):
         return Durability(
@@ -114,12 +114,14 @@ def _of_settings(server: Redis, info: dict[str, Any]) -> Durability:
     )
 
 
-def _probed(server: Redis) -> tuple[bool | None, str]:
+def _probed(server: Server) -> tuple[bool | None, str]:
     """Whether WAITAOF waits for the disk, and how that was seen."""
     began_s = monotonic()
     try:
         synced = all([sync(server, ROUND_TIMEOUT_MS) for _ in range(ROUNDS)])
-    except ResponseError:
+    except Exception as error:
+        if not refuses(error):
+            raise
         return None, "it has no WAITAOF, or does not let us use it"
     took_s = monotonic() - began_s
     seen = f"{ROUNDS} rounds took {took_s:.3f} s"
@@ -130,7 +132,7 @@ def _probed(server: Redis) -> tuple[bool | None, str]:
     return True, f"its WAITAOF waits for the disk ({seen})"
 
 
-def sync(server: Redis, timeout_ms: int) -> bool:
+def sync(server: Server, timeout_ms: int) -> bool:
     """
     Have the server sync all that it has taken until now; whether it says that it has. WAITAOF is
     about the writes of its own connection, so one is made first, and it is seen to be the same:
@@ -143,10 +145,12 @@ def sync(server: Redis, timeout_ms: int) -> bool:
     return int(synced[0]) >= 1 and send("CLIENT", "ID") == before
 
 
-def setting(server: Redis, name: str) -> str | None:
+def setting(server: Server, name: str) -> str | None:
     """A setting of the server's; None: it hides them, as hosted ones do."""
     try:
         value = server.config_get(name).get(name)
-    except ResponseError:
+    except Exception as error:
+        if not refuses(error):
+            raise
         return None
     return str(value) if value is not None else None

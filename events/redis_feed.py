@@ -8,11 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from redis import Redis
-
 from mulligan.errors import FeedTrimmed
 from mulligan.events.keys import Keys
-from mulligan.events.redis_connection import answers
+from mulligan.events.redis_connection import Server, answers
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
 from mulligan.events.store import FeedEntry
@@ -21,7 +19,7 @@ from mulligan.events.store import FeedEntry
 class RedisFeed(ABC):
     """Part of `RedisEventStore`, which says how the server and a partition are found."""
 
-    _client: Redis
+    _client: Server
     _place: str
     _scripts: Scripts
     _streams: Streams

@@ -7,11 +7,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any
 
-from redis import Redis
-from redis.exceptions import ResponseError
-
 from mulligan.errors import StoreFull, StoreUnfit
-from mulligan.events.redis_connection import servers_of
+from mulligan.events.redis_connection import Server, refuses, servers_of
 from mulligan.events.redis_durability import durability_of
 
 OLDEST_VERSION = (7, 0)
@@ -24,7 +21,7 @@ LOOK_EVERY_S = 1.0
 """One INFO a second and process: cheap, and a second's new work is small beside the tenth left."""
 
 
-def check_server(client: Redis, place: str) -> list[str]:
+def check_server(client: Server, place: str) -> list[str]:
     """
     Return what a person should know about the server at `place`, a sentence each.
 
@@ -76,7 +73,7 @@ def warnings_of(info: dict[str, Any]) -> list[str]:
 class Room:
     """Whether there is memory for new runs and intents, looked up once a second at most."""
 
-    def __init__(self, client: Redis, place: str) -> None:
+    def __init__(self, client: Server, place: str) -> None:
         self._client = client
         self._place = place
         self._looked_at_s: float | None = None
@@ -102,10 +99,12 @@ class Room:
     def _look(self) -> float:
         return max(map(self._share, servers_of(self._client)), default=0.0)
 
-    def _share(self, server: Redis) -> float:
+    def _share(self, server: Server) -> float:
         try:
             memory: dict[str, Any] = server.info("memory")
-        except ResponseError:
+        except Exception as error:
+            if not refuses(error):
+                raise
             return 0.0  # a server that hides INFO still refuses by itself when it is full
         limit = memory.get("maxmemory") or 0
         return float(memory.get("used_memory", 0)) / limit if limit else 0.0

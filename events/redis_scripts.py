@@ -10,8 +10,8 @@ from hashlib import sha1
 from importlib.resources import files
 from typing import Any, Literal
 
-from redis import Redis
-from redis.exceptions import NoScriptError
+from mulligan.events.redis_connection import Server, wire_error
+from mulligan.wire import ServerRefused
 
 Name = Literal[
     "append",
@@ -40,14 +40,22 @@ def source(name: Name) -> str:
     return (files("mulligan.events") / "lua" / f"{name}.lua").read_text("utf-8")
 
 
+@cache
 def runs_when_full(text: str) -> str:
     """The same script, allowed to run when the server's memory is full."""
     return text.replace(_HEAD, _HEAD_WHEN_FULL, 1)
 
 
+@cache
 def without_head(text: str) -> str:
     """The same script without its first line, which some imitations of a server can't read."""
     return "--" + text if text.startswith("#!") else text
+
+
+@cache
+def digest_of(text: str) -> str:
+    """What the server knows a script by."""
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 class Scripts:
@@ -58,10 +66,9 @@ class Scripts:
     script may write: for imitations that have no such check.
     """
 
-    def __init__(self, client: Redis, *, heads: bool = True) -> None:
+    def __init__(self, client: Server, *, heads: bool = True) -> None:
         self._client = client
         self._heads = heads
-        self._known: dict[str, str] = {}
 
     def call(
         self, name: Name, keys: Sequence[str], args: Sequence[Any], *, when_full: bool = False
@@ -71,15 +78,18 @@ class Scripts:
         if not self._heads:
             text = without_head(text)
         try:
-            return self._send("EVALSHA", self._digest(text), keys, args)
-        except NoScriptError:
+            return self._send("EVALSHA", digest_of(text), keys, args)
+        except Exception as error:
+            if not _is_unknown(error):
+                raise
             return self._send("EVAL", text, keys, args)
 
     def _send(self, command: str, script: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         send: Callable[..., Any] = self._client.execute_command
         return send(command, script, len(keys), *keys, *args)
 
-    def _digest(self, text: str) -> str:
-        if text not in self._known:
-            self._known[text] = sha1(text.encode(), usedforsecurity=False).hexdigest()
-        return self._known[text]
+
+def _is_unknown(error: Exception) -> bool:
+    """Whether the server says that it has no such script."""
+    refused = wire_error(error)
+    return isinstance(refused, ServerRefused) and refused.code == "NOSCRIPT"

@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from redis import Redis
-
 from mulligan.events.keys import SlotKeys, lanes_key
-from mulligan.events.redis_connection import answers, connect, disconnect_idle, place_of
+from mulligan.events.redis_connection import (
+    Server,
+    answers,
+    connected,
+    disconnect_idle,
+    place_of,
+)
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.slots import Called, Lane, Load, Queued, Taken
 
@@ -27,9 +31,9 @@ class RedisSlots:
         StoreUnfit: the URL can't be used.
     """
 
-    def __init__(self, server: str | Redis, *, script_heads: bool = True) -> None:
+    def __init__(self, server: str | Server, *, script_heads: bool = True) -> None:
         self._owns_client = isinstance(server, str)
-        self._client = connect(server) if isinstance(server, str) else server
+        self._client = connected(server) if isinstance(server, str) else server
         self._place = place_of(self._client)
         self._scripts = Scripts(self._client, heads=script_heads)
 

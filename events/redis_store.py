@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, cast
 
-from redis import Redis
-
 from mulligan.errors import EventUnreadable, StoreUnfit
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys, partition_of, partitions_key, workers_keys
@@ -28,9 +26,10 @@ from mulligan.events.redis_append import (
     stored_row,
 )
 from mulligan.events.redis_connection import (
+    Server,
     answers,
     check_client,
-    connect,
+    connected,
     disconnect_idle,
     place_of,
 )
@@ -72,10 +71,10 @@ class RedisEventStore(RedisFeed, RedisRetiring):
     """
 
     def __init__(
-        self, server: str | Redis, *, partitions: int | None = None, script_heads: bool = True
+        self, server: str | Server, *, partitions: int | None = None, script_heads: bool = True
     ) -> None:
         self._owns_client = isinstance(server, str)
-        self._client = connect(server) if isinstance(server, str) else server
+        self._client = connected(server) if isinstance(server, str) else server
         check_client(self._client)
         self._place = place_of(self._client)
         self._scripts = Scripts(self._client, heads=script_heads)

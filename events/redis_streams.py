@@ -9,10 +9,8 @@ from threading import Event
 from time import monotonic
 from typing import Any
 
-from redis import Redis
-from redis.exceptions import TimeoutError  # noqa: A004 - the client's own
-
-from mulligan.events.redis_connection import answers, connection_settings
+from mulligan.events.redis_connection import Server, answer_timeout_s_of, answers, wire_error
+from mulligan.wire import AnswerLate
 
 PAGE = 1_000
 """Entries a command: a longer answer would keep the server from everybody else."""
@@ -29,7 +27,7 @@ Entry = tuple[str, dict[bytes, bytes]]
 class Streams:
     """Entries of streams, by id."""
 
-    def __init__(self, client: Redis, place: str) -> None:
+    def __init__(self, client: Server, place: str) -> None:
         self._client = client
         self._place = place
         self._closed = Event()
@@ -68,12 +66,14 @@ class Streams:
         with answers(self._place):
             try:
                 return bool(self._client.xread({stream: after}, count=1, block=block_ms))
-            except TimeoutError:
+            except Exception as error:
+                if not isinstance(wire_error(error), AnswerLate):
+                    raise
                 # The server ends a block late, by its own tick, and a short time-out of the
                 # client's comes first: nothing arrived. A server that is away fails the next read.
                 return False
 
 
-def _block_ms(client: Redis) -> int:
-    timeout_s = connection_settings(client).get("socket_timeout")
+def _block_ms(client: Server) -> int:
+    timeout_s = answer_timeout_s_of(client)
     return LONGEST_BLOCK_MS if not timeout_s else min(LONGEST_BLOCK_MS, int(timeout_s * 500)) or 1

@@ -24,16 +24,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from mulligan.errors import EnvironmentUnfit
 from mulligan.valkey_binary import valkey_binary
+from mulligan.wire import Wire, WireError
+from mulligan.wire_address import Address
 
 SOCKET_PATH_MAX_BYTES = 103
 """`sun_path` holds 104 bytes on macOS and 108 on Linux, a closing zero among them."""
@@ -151,9 +149,9 @@ class _Home:
     def answers(self) -> bool:
         """Whether it takes commands; while it loads its file it does not yet."""
         try:
-            with _client(self.socket) as client:
-                return bool(client.ping())
-        except (redis.RedisError, OSError):
+            with _wire(self.socket) as wire:
+                return bool(wire.call("PING"))
+        except WireError:
             return False
 
     def answers_or_died(self) -> bool:
@@ -206,8 +204,8 @@ class _Home:
     def stop(self) -> None:
         """Ask it to end: by command, or by signal if it does not listen on its socket."""
         if self.answers():
-            with suppress(redis.RedisError, OSError), _client(self.socket) as client:
-                client.shutdown()
+            with suppress(WireError), _wire(self.socket) as wire:
+                wire.call("SHUTDOWN")
             return
         pid = self.pid()
         if pid is not None:
@@ -261,13 +259,10 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _client(socket: str) -> redis.Redis:
-    return redis.Redis(
-        unix_socket_path=socket,
-        socket_timeout=ANSWER_TIMEOUT_S,
-        socket_connect_timeout=ANSWER_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 0),
-        single_connection_client=False,
+def _wire(socket: str) -> closing[Wire]:
+    timeout_s = ANSWER_TIMEOUT_S
+    return closing(
+        Wire(Address(path=socket), connect_timeout_s=timeout_s, answer_timeout_s=timeout_s)
     )
 
 

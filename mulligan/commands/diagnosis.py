@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 import msgspec
-import redis
 from dramatiq.errors import BrokerError
 
 from mulligan._version import __version__
@@ -21,7 +20,7 @@ from mulligan.actors.reconciler import WINDOW
 from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, InvalidInput, MulliganError, StoreUnavailable
-from mulligan.events.redis_connection import answers, connect, place_of, servers_of
+from mulligan.events.redis_connection import Server, answers, connected, place_of, servers_of
 from mulligan.events.redis_durability import Durability, durability_of
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
@@ -134,7 +133,7 @@ def _no_embedded_server(settings: Settings) -> Finding:
 def _server(url: str) -> Iterator[Finding]:
     store = client = None
     try:
-        client = connect(url)
+        client = connected(url)
         store = RedisEventStore(client)
         warnings = store.check()
         kept = [_durability(server) for server in servers_of(client)]
@@ -156,7 +155,7 @@ def _server(url: str) -> Iterator[Finding]:
             client.close()
 
 
-def _durability(server: redis.Redis) -> Finding:
+def _durability(server: Server) -> Finding:
     """Which guarantee holds here against a power loss, and with replicas."""
     with answers(place_of(server)):
         found = durability_of(server, probe=True)
@@ -170,14 +169,14 @@ def _durability(server: redis.Redis) -> Finding:
     )
 
 
-def _what(client: redis.Redis) -> str:
+def _what(client: Server) -> str:
     info = _info(client, "server")
     if "valkey_version" in info:
         return f"Valkey {info['valkey_version']}"
     return f"Redis {info.get('redis_version', 'of unknown version')}"
 
 
-def _memory(client: redis.Redis) -> Finding:
+def _memory(client: Server) -> Finding:
     memory = _info(client, "memory")
     used, limit = int(memory.get("used_memory", 0)), int(memory.get("maxmemory", 0))
     if not limit:
@@ -277,7 +276,7 @@ def _worker(card: Card) -> str:
     return f"{card.host}:{card.pid}" + (f" ({card.app})" if card.app else "")
 
 
-def _info(client: redis.Redis, section: str) -> dict[str, Any]:
+def _info(client: Server, section: str) -> dict[str, Any]:
     with answers(place_of(client)):
         return client.info(section)
 

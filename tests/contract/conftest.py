@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Protocol
 
 import pytest
@@ -79,11 +80,17 @@ class InMemory:
 
 
 class OnRedis:
-    def __init__(self, client: Redis, *, script_heads: bool) -> None:
+    """By URL over connections of our own, without one over the client."""
+
+    def __init__(self, client: Redis, *, url: str | None = None, script_heads: bool = True) -> None:
         self.client = client
         self.keys = Keys(0)
-        self.store = RedisEventStore(client, script_heads=script_heads)
-        self.slots = RedisSlots(client, script_heads=script_heads)
+        self.store = RedisEventStore(url or client, script_heads=script_heads)
+        self.slots = RedisSlots(url or client, script_heads=script_heads)
+
+    def close(self) -> None:
+        self.store.close()
+        self.slots.close()
 
     def pass_time(self, ms: int) -> None:
         pass_time(self.client, ms)
@@ -127,15 +134,17 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "memory":
         yield InMemory()
     elif request.param in ("valkey", "redis"):
-        server = "server" if request.param == "valkey" else "redis_server"
-        with request.getfixturevalue(server).client() as client:
+        name = "server" if request.param == "valkey" else "redis_server"
+        server = request.getfixturevalue(name)
+        with server.client() as client:
             client.flushall()
-            yield OnRedis(client, script_heads=True)
+            with closing(OnRedis(client, url=server.url)) as subject:
+                yield subject
     elif request.param == "cluster":
         cluster = request.getfixturevalue("cluster")
         cluster.flush()
         client = connect(cluster.url)
-        yield OnRedis(client, script_heads=True)
+        yield OnRedis(client)
         client.close()
     else:
         yield OnRedis(_fake_client(), script_heads=False)
