@@ -7,14 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from redis import Redis
-
 from mulligan.errors import EventUnreadable
 from mulligan.events.archive import Archive, ArchivedRun
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.redis_append import stored_row
-from mulligan.events.redis_connection import answers
+from mulligan.events.redis_connection import Server, answers
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.redis_streams import PAGE
 from mulligan.events.store import Row
@@ -29,7 +27,7 @@ class ArchivedStore(RedisEventStore):
     """
 
     def __init__(
-        self, server: str | Redis, archive: Archive, *, partitions: int | None = None
+        self, server: str | Server, archive: Archive, *, partitions: int | None = None
     ) -> None:
         super().__init__(server, partitions=partitions)
         self._archive = archive

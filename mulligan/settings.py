@@ -7,29 +7,16 @@ The environment wins over `.env`, and an empty value counts as unset.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
-from collections.abc import Mapping
-from ipaddress import ip_network
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import SplitResult, parse_qs, urlencode, urlsplit
 
-from dotenv import dotenv_values
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    PrivateAttr,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+import msgspec
+from msgspec import Meta
+from msgspec.structs import FieldInfo, fields
 
 from mulligan.errors import EnvironmentUnfit, InvalidInput
 
@@ -43,59 +30,46 @@ BROKER_SCHEMES = (*SERVER_SCHEMES, "amqp", "amqps", "stub")
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-def _url_of(*schemes: str) -> AfterValidator:
-    """Check a URL's scheme, and that it says where."""
-
-    def check(url: str) -> str:
-        parts = urlsplit(url)
-        where = parts.path if parts.scheme == "unix" else parts.netloc
-        if parts.scheme not in schemes or not (where or parts.scheme == "stub"):
-            raise ValueError("not such a URL")
-        return url
-
-    return AfterValidator(check)
-
-
 MOST_REQUESTS = 1_000_000
-Requests = Annotated[int, Field(strict=True, ge=1, le=MOST_REQUESTS)]
+Requests = Annotated[int, Meta(ge=1, le=MOST_REQUESTS)]
+Count = Annotated[int, Meta(ge=1)]
 
 
-class RequestLimit(BaseModel):
+class RequestLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
     How many requests a provider takes of one model, or of all its models together: at once, and in
     any minute (REC-34). At least one of the two.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     concurrent: Requests | None = None
     per_minute: Requests | None = None
 
-    @model_validator(mode="after")
-    def _limits_something(self) -> Self:
+    def __post_init__(self) -> None:
         if self.concurrent is None and self.per_minute is None:
             raise ValueError("no limit is set")
-        return self
 
 
-def _from_json(value: Any) -> Any:
-    """A variable's text as what it says; anything else as it is."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+class Secret:
+    """A text that is not shown: its `repr` and `str` are stars."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_secret_value(self) -> str:
+        """The text."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
 
 
-def _network(text: str) -> str:
-    """Check a network. Raises ValueError where it is none."""
-    ip_network(text)
-    return text
-
-
-class Settings(BaseSettings):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a process is told from outside. Each field is the variable of the same name in capitals
-    behind `MULLIGAN_`; its description completes the sentence "must be …" of an error.
+    What a process is told from outside: `load_settings` reads it. Each field is the variable of the
+    same name in capitals behind `MULLIGAN_`; its description completes the sentence "must be …" of
+    an error. A list or an object is written as JSON.
 
     The lease's defaults are those of the log's rules: a worker that died is replaced within
     `lease_ms` plus a second; `lease_margin_ms` before the end nothing new is started;
@@ -111,88 +85,95 @@ class Settings(BaseSettings):
     own together; all workers of a deployment are given the same.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        env_file=ENV_FILE,
-        env_file_encoding="utf-8",
-        env_ignore_empty=True,
-        extra="ignore",
-        frozen=True,
-        hide_input_in_errors=True,
-    )
+    redis_url: Annotated[
+        str | None,
+        Meta(description="a URL such as redis://HOST:6379/0, rediss://… or unix://PATH"),
+    ] = None
+    broker_url: Annotated[
+        str | None,
+        Meta(description="a URL that starts with redis, rediss, unix, amqp or amqps"),
+    ] = None
+    partitions: Annotated[
+        Annotated[int, Meta(ge=1, le=1_024)] | None,
+        Meta(
+            description="a whole number from 1 to 1024, which a server keeps from its first use on"
+        ),
+    ] = None
+    model: Annotated[
+        str | None, Meta(description="the name of a model, such as openai/some-model")
+    ] = None
+    api_base: Annotated[
+        str | None,
+        Meta(description="the URL of an OpenAI-compatible server, http:// or https://"),
+    ] = None
+    model_limits: Annotated[
+        dict[str, RequestLimit],
+        Meta(
+            description="a JSON object of limits, each a whole number from 1 to 1000000, by model "
+            'or provider, such as {"openai/some-model": {"concurrent": 10, "per_minute": 500}}'
+        ),
+    ] = msgspec.field(default_factory=dict)
+    data_dir: Annotated[Path, Meta(description="the path of a folder")] = Path(".mulligan")
+    archive_dir: Annotated[Path | None, Meta(description="the path of a folder")] = None
+    log_level: Annotated[
+        LogLevel, Meta(description=f"one of {', '.join(get_args(LogLevel))}, in small letters")
+    ] = "info"
+    repetition_max_period: Annotated[
+        Count, Meta(description="a whole number of characters, at least 1")
+    ] = 512
+    repetition_min_repeats: Annotated[int, Meta(ge=2, description="a whole number, at least 2")] = 4
+    repetition_min_bytes: Annotated[
+        Count, Meta(description="a whole number of bytes, at least 1")
+    ] = 12 * 1024
+    crash_at: Annotated[
+        str | None, Meta(description="crash points (for tests), POINT[:N]:ACTION")
+    ] = None
+    lease_ms: Annotated[
+        int, Meta(ge=300, description="a whole number of milliseconds, at least 300")
+    ] = 10_000
+    lease_margin_ms: Annotated[
+        Count, Meta(description="a whole number of milliseconds, at least 1")
+    ] = 1_000
+    lease_grace_ms: Annotated[
+        Count, Meta(description="a whole number of milliseconds, at least 1")
+    ] = 2_000
 
-    redis_url: Annotated[str, _url_of(*STORE_SCHEMES)] | None = Field(
-        None, repr=False, description="a URL such as redis://HOST:6379/0, rediss://… or unix://PATH"
-    )
-    broker_url: Annotated[str, _url_of(*BROKER_SCHEMES)] | None = Field(
-        None, repr=False, description="a URL that starts with redis, rediss, unix, amqp or amqps"
-    )
-    partitions: Annotated[PositiveInt, Field(le=1_024)] | None = Field(
-        None,
-        description="a whole number from 1 to 1024, which a server keeps from its first use on",
-    )
-    model: str | None = Field(None, description="the name of a model, such as openai/some-model")
-    api_base: Annotated[str, _url_of("http", "https")] | None = Field(
-        None, repr=False, description="the URL of an OpenAI-compatible server, http:// or https://"
-    )
-    model_limits: Annotated[dict[str, RequestLimit], NoDecode, BeforeValidator(_from_json)] = Field(
-        {},
-        description="a JSON object of limits, each a whole number from 1 to 1000000, by model or "
-        "provider, such as "
-        '{"openai/some-model": {"concurrent": 10, "per_minute": 500}}',
-    )
-    data_dir: Path = Field(Path(".mulligan"), description="the path of a folder")
-    archive_dir: Path | None = Field(None, description="the path of a folder")
-    log_level: LogLevel = Field(
-        "info", description=f"one of {', '.join(get_args(LogLevel))}, in small letters"
-    )
-    repetition_max_period: PositiveInt = Field(
-        512, description="a whole number of characters, at least 1"
-    )
-    repetition_min_repeats: Annotated[PositiveInt, Field(ge=2)] = Field(
-        4, description="a whole number, at least 2"
-    )
-    repetition_min_bytes: PositiveInt = Field(
-        12 * 1024, description="a whole number of bytes, at least 1"
-    )
-    crash_at: str | None = Field(None, description="crash points (for tests), POINT[:N]:ACTION")
-    lease_ms: Annotated[PositiveInt, Field(ge=300)] = Field(
-        10_000, description="a whole number of milliseconds, at least 300"
-    )
-    lease_margin_ms: PositiveInt = Field(
-        1_000, description="a whole number of milliseconds, at least 1"
-    )
-    lease_grace_ms: PositiveInt = Field(
-        2_000, description="a whole number of milliseconds, at least 1"
-    )
-
-    browser_socket: Path | None = Field(
-        None, description="the path of a socket, of at most 100 bytes"
-    )
-    browser_executable: Path | None = Field(None, description="the path of a Chromium or Chrome")
-    browser_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_from_json)] = Field(
-        (), description='a JSON list of hosts, such as ["example.org", "*.example.org"]'
-    )
+    browser_socket: Annotated[
+        Path | None, Meta(description="the path of a socket, of at most 100 bytes")
+    ] = None
+    browser_executable: Annotated[
+        Path | None, Meta(description="the path of a Chromium or Chrome")
+    ] = None
+    browser_allow: Annotated[
+        tuple[str, ...],
+        Meta(description='a JSON list of hosts, such as ["example.org", "*.example.org"]'),
+    ] = ()
     browser_networks: Annotated[
-        tuple[Annotated[str, AfterValidator(_network)], ...], NoDecode, BeforeValidator(_from_json)
-    ] = Field((), description='a JSON list of networks, such as ["10.0.0.0/8"]')
+        tuple[str, ...], Meta(description='a JSON list of networks, such as ["10.0.0.0/8"]')
+    ] = ()
     browser_secrets: Annotated[
-        dict[str, tuple[str, ...]], NoDecode, BeforeValidator(_from_json)
-    ] = Field(
-        {},
-        description="a JSON object of variables' names and the hosts where each may be typed, such "
-        'as {"SITE_PASSWORD": ["example.org"]}',
-    )
-    browser_files: Path | None = Field(
-        None, description="the path of the folder from which files may be uploaded"
-    )
+        dict[str, tuple[str, ...]],
+        Meta(
+            description="a JSON object of variables' names and the hosts where each may be typed, "
+            'such as {"SITE_PASSWORD": ["example.org"]}'
+        ),
+    ] = msgspec.field(default_factory=dict)
+    browser_files: Annotated[
+        Path | None,
+        Meta(description="the path of the folder from which files may be uploaded"),
+    ] = None
+
+    dotenv: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    """The whole of `.env`: keys of providers are there under names that are not ours."""
+
+    def __repr__(self) -> str:
+        shown = (field.name for field in fields(self) if field.name not in _HIDDEN)
+        return f"Settings({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def archive(self) -> Path:
         """Where archived runs are: `archive_dir`, or the folder `archive` of the data directory."""
         return self.archive_dir if self.archive_dir is not None else self.data_dir / "archive"
-
-    _dotenv: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
 
     @property
     def browser_socket_path(self) -> Path:
@@ -201,19 +182,19 @@ class Settings(BaseSettings):
             return self.browser_socket
         return short_socket_path(self.data_dir / "browser.sock")
 
-    def provider_key(self, name: str) -> SecretStr | None:
+    def provider_key(self, name: str) -> Secret | None:
         """
         A provider's key under its usual name, or None: for `openai` that of `OPENAI_API_KEY`. A
         name in capitals is taken as the variable itself. Its `repr` and `str` are stars.
         """
         variable = name if name.isupper() else f"{name.upper().replace('-', '_')}_API_KEY"
-        value = os.environ.get(variable) or self._dotenv.get(variable)
-        return SecretStr(value) if value else None
+        value = os.environ.get(variable) or self.dotenv.get(variable)
+        return Secret(value) if value else None
 
     def unknown_names(self) -> list[str]:
         """Variables that begin with `MULLIGAN_` and mean nothing: typing errors, most likely."""
-        known = {PREFIX + name.upper() for name in type(self).model_fields}
-        names = {*os.environ, *self._dotenv}
+        known = {_variable(field) for field in _variables()}
+        names = {*os.environ, *self.dotenv}
         return sorted(name for name in names if name.startswith(PREFIX) and name not in known)
 
     def child_environment(self, *, armed: bool) -> dict[str, str]:
@@ -224,32 +205,128 @@ class Settings(BaseSettings):
         return environment
 
 
-def load_settings() -> Settings:
+def load_settings(**given: Any) -> Settings:
     """
-    Read the environment and `.env`.
+    Read the environment and `.env`; the fields that are `given` win over both.
 
     Raises:
         InvalidInput: a value that can't be used; the message names every such variable, what it
             must be, and what to do. It never quotes a value: a URL may hold a password.
         EnvironmentUnfit: `.env` is there and can't be read.
     """
-    try:
-        dotenv = dotenv_values(ENV_FILE, encoding="utf-8")
-        settings = Settings()
-    except (OSError, UnicodeDecodeError) as error:
-        raise EnvironmentUnfit(
-            f"{ENV_FILE} can't be read ({type(error).__name__}); make it a UTF-8 text file that "
-            "this user may read, or remove it"
-        ) from None
-    except ValidationError as error:
-        raise InvalidInput(_explained(error)) from None
+    dotenv = _dotenv()
+    values: dict[str, Any] = {}
+    problems = []
+    for field in _variables():
+        name = _variable(field)
+        text = os.environ.get(name) or dotenv.get(name)
+        if not text or field.name in given:
+            continue
+        try:
+            values[field.name] = _value(field, text)
+        except (ValueError, RecursionError):
+            problems.append(_explained(field))
+    if problems:
+        raise InvalidInput("\n".join(problems))
+    settings = Settings(**values, **given, dotenv=dotenv)
     if settings.lease_margin_ms >= settings.lease_ms:
         raise InvalidInput(
             "MULLIGAN_LEASE_MARGIN_MS must be below MULLIGAN_LEASE_MS: a lease whose margin is as "
             "long as itself starts no work"
         )
-    settings._dotenv = dotenv
     return settings
+
+
+def _dotenv() -> dict[str, str | None]:
+    if not os.path.lexists(ENV_FILE):
+        return {}
+    from dotenv import dotenv_values  # who has no such file does not pay for it
+
+    try:
+        return dotenv_values(ENV_FILE, encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentUnfit(
+            f"{ENV_FILE} can't be read ({type(error).__name__}); make it a UTF-8 text file that "
+            "this user may read, or remove it"
+        ) from None
+
+
+# --- Variables -----------------------------------------------------------------------------------
+
+
+def _variables() -> list[FieldInfo]:
+    return [field for field in fields(Settings) if field.name != "dotenv"]
+
+
+def _variable(field: FieldInfo) -> str:
+    return PREFIX + field.name.upper()
+
+
+def _value(field: FieldInfo, text: str) -> Any:
+    """
+    What a variable's text says.
+
+    Raises:
+        ValueError, RecursionError: it can't be used.
+    """
+    kind = get_args(field.type)[0]
+    if get_origin(kind) in (dict, tuple):
+        value = msgspec.json.decode(text, type=field.type)
+    else:
+        value = msgspec.convert(text, field.type, strict=False, dec_hook=_made)
+    _CHECKS.get(field.name, _nothing_else)(value)
+    return value
+
+
+def _made(kind: type, text: str) -> Any:
+    return kind(text)
+
+
+def _explained(field: FieldInfo) -> str:
+    """One line for a variable that can't be used."""
+    wanted = get_args(field.type)[-1]
+    return (
+        f"{_variable(field)} must be {wanted.description}; "
+        f"correct it in the environment or {ENV_FILE}, or unset it for the default"
+    )
+
+
+def _url_of(*schemes: str) -> Callable[[str], None]:
+    """Check a URL's scheme, and that it says where."""
+
+    def check(url: str) -> None:
+        parts = urlsplit(url)
+        where = parts.path if parts.scheme == "unix" else parts.netloc
+        if parts.scheme not in schemes or not (where or parts.scheme == "stub"):
+            raise ValueError("not such a URL")
+
+    return check
+
+
+def _networks(texts: tuple[str, ...]) -> None:
+    from ipaddress import ip_network  # only where networks are set
+
+    for text in texts:
+        ip_network(text)
+
+
+def _nothing_else(_: Any) -> None:
+    """The type says all."""
+
+
+_CHECKS: Mapping[str, Callable[[Any], None]] = {
+    "redis_url": _url_of(*STORE_SCHEMES),
+    "broker_url": _url_of(*BROKER_SCHEMES),
+    "api_base": _url_of("http", "https"),
+    "browser_networks": _networks,
+}
+"""What a value must be beyond its type; each raises ValueError where it is not."""
+
+_HIDDEN = {"redis_url", "broker_url", "api_base", "dotenv"}
+"""URLs may hold passwords, and `.env` keys."""
+
+
+# --- Paths and URLs ------------------------------------------------------------------------------
 
 
 MAX_SOCKET_PATH = 100
@@ -263,20 +340,6 @@ def short_socket_path(path: Path) -> Path:
         return full
     name = hashlib.sha256(os.fsencode(full)).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"mulligan-{os.getuid()}-{name}.sock"
-
-
-def _explained(error: ValidationError) -> str:
-    """One line for every variable that can't be used."""
-    names = dict.fromkeys(str(problem["loc"][0]).lower() for problem in error.errors())
-    lines = []
-    for name in names:
-        field = name.removeprefix(PREFIX.lower())
-        wanted = Settings.model_fields[field].description
-        lines.append(
-            f"{PREFIX}{field.upper()} must be {wanted}; "
-            f"correct it in the environment or {ENV_FILE}, or unset it for the default"
-        )
-    return "\n".join(lines)
 
 
 def next_database(url: str) -> str:

@@ -28,7 +28,7 @@ from mulligan.events.facts import AllowanceReserved
 from mulligan.projections.run import fold
 from mulligan.projections.state import Recovery, RunState
 from mulligan.schemas.builder import Workflow
-from mulligan.settings import Settings
+from mulligan.settings import load_settings
 from mulligan.single_call import Invoked, ainvoke, invoke
 from mulligan.testing.scripted_model import ScriptedModel
 
@@ -95,7 +95,7 @@ class Stage:
     """What `staged` yields: a client, and a folder with the tool `look` in it."""
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.settings = Settings(redis_url=url)
+        self.settings = load_settings(redis_url=url)
         self.client = Client(self.settings)
         self._calls = folder / "calls"
         (folder / "stage_tools.py").write_text(TOOLS)

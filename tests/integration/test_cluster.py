@@ -20,7 +20,7 @@ from mulligan.errors import EnvironmentUnfit, StoreUnavailable, StoreUnfit
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.projections.history import problems
 from mulligan.projections.verify import problems_of
-from mulligan.settings import Settings
+from mulligan.settings import Settings, load_settings
 from mulligan.testing.cluster import ValkeyCluster
 from mulligan.testing.server import ValkeyServer
 
@@ -58,7 +58,7 @@ def settings(
     monkeypatch.setenv("MULLIGAN_REDIS_URL", cluster.url)
     monkeypatch.setenv("MULLIGAN_BROKER_URL", server.url)
     monkeypatch.setenv("MULLIGAN_PARTITIONS", str(PARTITIONS))
-    return Settings()
+    return load_settings()
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_the_queue_needs_a_server_of_its_own(
 ) -> None:
     monkeypatch.delenv("MULLIGAN_BROKER_URL")
     with pytest.raises(EnvironmentUnfit, match="MULLIGAN_BROKER_URL"):
-        assemble(Settings())
+        assemble(load_settings())
 
 
 def test_another_number_of_partitions_is_refused(
@@ -117,7 +117,7 @@ def test_another_number_of_partitions_is_refused(
     with Client(settings) as client:
         assert client.store.partitions() == PARTITIONS
     monkeypatch.setenv("MULLIGAN_PARTITIONS", "4")
-    with Client(Settings()) as client, pytest.raises(StoreUnfit, match="8 partitions, not 4"):
+    with Client(load_settings()) as client, pytest.raises(StoreUnfit, match="8 partitions, not 4"):
         client.store.partitions()
 
 

@@ -7,7 +7,23 @@ import sys
 
 import pytest
 
-HEAVY = ("dramatiq", "jsonschema", "jsonschema_rs", "litellm", "openai", "pydantic", "redis")
+from mulligan.testing.server import ValkeyServer
+
+HEAVY = (
+    "asyncio",
+    "dramatiq",
+    "dotenv",
+    "httpx2",
+    "jsonschema",
+    "jsonschema_rs",
+    "litellm",
+    "openai",
+    "opentelemetry",
+    "pydantic",
+    "redis",
+    "ssl",
+    "structlog",
+)
 
 
 def loaded(program: str, among: tuple[str, ...]) -> set[str]:
@@ -46,6 +62,32 @@ def test_no_command_loads_litellm_before_a_model_is_asked(module: str) -> None:
 
 def test_a_worker_without_such_models_never_loads_litellm() -> None:
     assert loaded("import mulligan.actors.assemble", ("litellm", "openai")) == set()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("command", ["status", "list"])
+def test_a_look_at_the_log_needs_nothing_but_the_log(server: ValkeyServer, command: str) -> None:
+    """What a person waits for at a prompt is mostly imports: 0.6 s with redis-py and pydantic."""
+    program = (
+        f"import os; os.environ['MULLIGAN_REDIS_URL'] = {server.url!r}; import mulligan.cli\n"
+        f"try: mulligan.cli.main([{command!r}])\nexcept SystemExit as end: assert not end.code"
+    )
+
+    assert loaded(program, HEAVY) == set()
+
+
+@pytest.mark.parametrize(("module", "most"), [("mulligan", 15), ("mulligan.commands.status", 180)])
+def test_few_modules_are_loaded(module: str, most: int) -> None:
+    """Counted, since time depends on the machine: 8 and 167 when this was written."""
+    program = f"import sys; before = len(sys.modules); import {module}"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(len(sys.modules) - before)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert int(ended.stdout) <= most
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mulligan.errors import EnvironmentUnfit, InvalidInput
-from mulligan.settings import load_settings, next_database, without_password
+from mulligan.settings import RequestLimit, load_settings, next_database, without_password
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,50 @@ def test_the_environment_wins_over_dotenv(monkeypatch: pytest.MonkeyPatch) -> No
     assert settings.log_level == "debug"
 
 
+def test_every_variable_is_read_as_what_it_must_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, tuple[str, object]] = {
+        "redis_url": ("unix:///tmp/s?db=0", "unix:///tmp/s?db=0"),
+        "broker_url": ("stub://", "stub://"),
+        "partitions": ("4", 4),
+        "model": ("null", "null"),
+        "api_base": ("http://host/v1", "http://host/v1"),
+        "model_limits": ('{"a": {"concurrent": 1}}', {"a": RequestLimit(concurrent=1)}),
+        "data_dir": ("here", Path("here")),
+        "archive_dir": ("there", Path("there")),
+        "log_level": ("error", "error"),
+        "repetition_max_period": ("1", 1),
+        "repetition_min_repeats": ("2", 2),
+        "repetition_min_bytes": ("1", 1),
+        "crash_at": ("p:kill", "p:kill"),
+        "lease_ms": ("300", 300),
+        "lease_margin_ms": ("20", 20),
+        "lease_grace_ms": ("1", 1),
+        "browser_socket": ("s", Path("s")),
+        "browser_executable": ("/c", Path("/c")),
+        "browser_allow": ('["a", "b"]', ("a", "b")),
+        "browser_networks": ('["10.0.0.0/8"]', ("10.0.0.0/8",)),
+        "browser_secrets": ('{"A": ["b"]}', {"A": ("b",)}),
+        "browser_files": ("f", Path("f")),
+    }
+    for name, (text, _) in told.items():
+        monkeypatch.setenv(f"MULLIGAN_{name.upper()}", text)
+
+    settings = load_settings()
+
+    assert {name: value for name, (_, value) in told.items()} == {
+        name: getattr(settings, name) for name in settings.__struct_fields__ if name != "dotenv"
+    }
+
+
+def test_what_is_given_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULLIGAN_LEASE_MS", "no number")
+    monkeypatch.setenv("MULLIGAN_MODEL", "from-environment")
+
+    settings = load_settings(lease_ms=5_000)
+
+    assert (settings.lease_ms, settings.model) == (5_000, "from-environment")
+
+
 def test_an_empty_value_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MULLIGAN_REDIS_URL", "")
 
@@ -58,6 +102,11 @@ def test_an_empty_value_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None
         ("MULLIGAN_LOG_LEVEL", "loud", "warning"),
         ("MULLIGAN_LEASE_MS", "10s", "milliseconds"),
         ("MULLIGAN_LEASE_MS", "-5", "milliseconds"),
+        ("MULLIGAN_LEASE_GRACE_MS", "0", "milliseconds"),
+        ("MULLIGAN_PARTITIONS", "1025", "1 to 1024"),
+        ("MULLIGAN_BROWSER_NETWORKS", '["10.0.0.0/99"]', "JSON list"),
+        ("MULLIGAN_BROWSER_ALLOW", "example.org", "JSON list"),
+        ("MULLIGAN_BROWSER_SECRETS", '{"A": "b"}', "JSON object"),
     ],
 )
 def test_a_bad_value_names_the_variable_and_what_it_must_be(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mulligan.errors import InvalidInput
-from mulligan.settings import Settings
+from mulligan.settings import load_settings
 from mulligan.workflows.article.citations import (
     Citation,
     Citations,
@@ -129,7 +129,7 @@ def citations(brief: dict[str, Any], checked: dict[str, Any], cited: str) -> Cit
 def publish(repair: dict[str, Any], idempotency_key: str) -> dict[str, Any]:
     """Write the article to a file of this machine; the same run writes the same file again."""
     run = idempotency_key.partition(":")[0]
-    folder = Settings().data_dir.resolve() / "runs" / run / "published"
+    folder = load_settings().data_dir.resolve() / "runs" / run / "published"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "article.md"
     _replace(path, repair["draft"])
