@@ -28,8 +28,9 @@ Server: TypeAlias = "Redis | WireClient"
 
 _PASSING = {
     "LOADING", "MISCONF", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS",
+    "UNBLOCKED",
 }  # fmt: skip
-_REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM"}
+_REFUSED = {"NOAUTH", "WRONGPASS", "NOPERM", "DENIED"}
 _MOVED = {"MOVED", "ASK", "CROSSSLOT"}
 
 
@@ -199,8 +200,12 @@ def _refusal(place: str, error: ServerRefused) -> MulliganError | None:
                 f"the server at {place} is a read-only replica, perhaps after a failover; "
                 "name the primary"
             )
-        case code if code in _REFUSED or ("AUTH" in str(error) and code == "ERR"):
+        case code if code in _REFUSED or (code == "ERR" and "AUTH" in str(error)):
             return StoreUnfit(f"the server at {place} refuses our user or password: {error}")
+        case "ERR" if "DB index" in str(error) or "SELECT" in str(error):
+            return StoreUnfit(f"the server at {place} has no such database: {error}")
+        case "ERR" if "max number of clients" in str(error):
+            return StoreUnavailable(f"the server at {place} has no connection to spare: {error}")
         case code if code in _MOVED:
             return StoreUnfit(
                 f"the server at {place} is a node of a cluster; name it as redis+cluster://…"

@@ -15,6 +15,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ConnectionError,  # noqa: A004 - the client's own
+    InvalidResponse,
     MasterDownError,
     NoPermissionError,
     NoScriptError,
@@ -41,7 +42,7 @@ _CODES: dict[type[RedisError], str] = {
     MasterDownError: "MASTERDOWN",
     NoScriptError: "NOSCRIPT",
 }
-"""The first words that redis-py takes off an error reply, by what it makes of it."""
+"""What some errors are called on the wire, where redis-py or an imitation raises them by itself."""
 
 
 def made(url: str, *, connect_timeout_s: float, answer_timeout_s: float) -> Redis:
@@ -99,9 +100,15 @@ def as_wire(error: Exception) -> WireError | None:
         case TimeoutError():
             return AnswerLate(str(error))
         case AuthenticationError() | BusyLoadingError() | MasterDownError() | ResponseError():
-            code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), "")
-            return ServerRefused(f"{code} {error}" if code else str(error))
-        case ConnectionError() | RedisClusterException():
+            return ServerRefused(" ".join(filter(None, (_code_of(error), str(error)))))
+        case ConnectionError() | RedisClusterException() | InvalidResponse():
             return ConnectionFailed(str(error))
         case _:
             return None
+
+
+def _code_of(error: RedisError) -> str | None:
+    """The first word of an error reply, if redis-py took it off."""
+    if error.status_code:
+        return error.status_code
+    return next((code for kind, code in _CODES.items() if isinstance(error, kind)), None)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from mulligan.wire import ServerRefused, Wire, Word
+from mulligan.wire import ServerRefused, Wire, WireError, Word
 from mulligan.wire_address import Address
 
 Fields = dict[bytes, bytes]
@@ -41,8 +41,9 @@ class WireClient:
         except ServerRefused as error:
             self._after_refusal(wire, error)
             raise
-        except BaseException:
-            wire.close()  # a reply may still come, and is nobody's
+        except WireError:
+            # The others were made to the same end: each would cost somebody a failure, or a wait.
+            self.close()
             raise
         self._idle.append(wire)
         return reply
@@ -77,10 +78,9 @@ class WireClient:
 
     def _after_refusal(self, wire: Wire, error: ServerRefused) -> None:
         """After a failover the same name may lead to another server: ask for it anew."""
+        self._idle.append(wire)
         if error.code == "READONLY":
-            wire.close()
-        else:
-            self._idle.append(wire)
+            self.close()
 
     # --- Strings, hashes, sets -------------------------------------------------------------------
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 READ_BYTES = 65_536
 
+QUOTED = ", with args beginning with"
+"""What servers say before they quote a command's arguments."""
+
 Word: TypeAlias = "str | bytes | int"
 """A part of a command."""
 
@@ -38,16 +41,24 @@ class AnswerLate(WireError):
 
 
 class ServerRefused(WireError):
-    """An error reply, over a connection that is as good as before; `code` is its first word."""
+    """
+    An error reply, over a connection that is as good as before; `code` is its first word.
+
+    What a server quotes of a command that it does not know is left out: passwords, or what is
+    written.
+    """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
+        super().__init__(text.partition(QUOTED)[0])
         self.code = text.partition(" ")[0]
 
 
 class Wire:
     """
     A connection, authenticated and at its database. One thread at a time may use it.
+
+    It closes itself with the first command that did not come to a whole reply, for whatever reason,
+    a person's Ctrl-C among them: what may still arrive would be taken for the next command's reply.
 
     Args:
         connect_timeout_s: for the connection and its first words.
@@ -60,17 +71,17 @@ class Wire:
     def __init__(
         self, address: Address, *, connect_timeout_s: float, answer_timeout_s: float
     ) -> None:
-        self._socket = _connected(address, connect_timeout_s)
         self._reader = hiredis.Reader(replyError=ServerRefused)
         self._readable = poll()
-        self._readable.register(self._socket, POLLIN)
+        self._socket = _connected(address, connect_timeout_s)
         try:
+            self._readable.register(self._socket, POLLIN)
             for words in address.first_words():
                 self.call(*words)
+            self._socket.settimeout(answer_timeout_s)
         except BaseException:
             self.close()
             raise
-        self._socket.settimeout(answer_timeout_s)
 
     def call(self, *words: Word) -> Any:
         """
@@ -78,29 +89,41 @@ class Wire:
 
         Raises:
             ServerRefused: the reply is an error; the connection is as good as before.
-            ConnectionFailed, AnswerLate: the connection must be closed.
+            ConnectionFailed, AnswerLate: there is no reply, and the connection is closed.
         """
+        try:
+            reply = self._exchange(words)
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(reply, ServerRefused):
+            raise reply
+        return reply
+
+    def idle(self) -> bool:
+        """Whether it is open, and nothing has come since the last reply, not even its end."""
+        return not self.closed and not self._reader.has_data() and not self._readable.poll(0)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended from our side."""
+        return self._socket.fileno() < 0
+
+    def close(self) -> None:
+        """End the connection; again does nothing."""
+        self._socket.close()
+
+    def _exchange(self, words: tuple[Word, ...]) -> Any:
         try:
             # Its stub takes tuples of a single word.
             self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
-            reply = self._reply()
+            return self._reply()
         except TimeoutError:
             raise AnswerLate("no answer in time") from None
         except OSError as error:
             raise ConnectionFailed(error.strerror or type(error).__name__) from error
         except hiredis.ProtocolError as error:
             raise ConnectionFailed("this is no Redis server") from error
-        if isinstance(reply, ServerRefused):
-            raise reply
-        return reply
-
-    def idle(self) -> bool:
-        """Whether nothing has come since the last reply, not even the connection's end."""
-        return not self._readable.poll(0)
-
-    def close(self) -> None:
-        """End the connection; again does nothing."""
-        self._socket.close()
 
     def _reply(self) -> Any:
         while (reply := self._reader.gets()) is False:
@@ -115,14 +138,14 @@ def _connected(address: Address, timeout_s: float) -> socket.socket | SSLSocket:
     try:
         if address.path is not None:
             return _unix_socket(address.path, timeout_s)
-        made = socket.create_connection((address.host, address.port), timeout_s)
-        # A command is one packet; waiting for more of it only costs time.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return _encrypted(made, address) if address.tls else made
+        return _tcp_socket(address, timeout_s)
     except TimeoutError:
         raise ConnectionFailed("no connection in time") from None
     except OSError as error:
         raise ConnectionFailed(error.strerror or str(error)) from error
+    except ValueError as error:
+        # A name that no host can have, or a path that no file can.
+        raise ConnectionFailed(str(error)) from error
 
 
 def _unix_socket(path: str, timeout_s: float) -> socket.socket:
@@ -136,12 +159,20 @@ def _unix_socket(path: str, timeout_s: float) -> socket.socket:
     return made
 
 
-def _encrypted(plain: socket.socket, address: Address) -> SSLSocket:
+def _tcp_socket(address: Address, timeout_s: float) -> socket.socket | SSLSocket:
+    made = socket.create_connection((address.host, address.port), timeout_s)
+    try:
+        # A command is one packet; waiting for more of it only costs time.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A peer that vanished without a word is noticed between two commands, sooner or later.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return _encrypted(made, address.host) if address.tls else made
+    except BaseException:
+        made.close()
+        raise
+
+
+def _encrypted(plain: socket.socket, host: str) -> SSLSocket:
     import ssl  # who speaks in the clear does not pay for it
 
-    try:
-        context = ssl.create_default_context()
-        return context.wrap_socket(plain, server_hostname=address.host)
-    except BaseException:
-        plain.close()
-        raise
+    return ssl.create_default_context().wrap_socket(plain, server_hostname=host)

@@ -35,9 +35,11 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def first_words(self) -> list[tuple[str | int, ...]]:
         """The commands that open a connection."""
         words: list[tuple[str | int, ...]] = []
-        if self.password is not None:
-            user = () if self.username is None else (self.username,)
-            words.append(("AUTH", *user, self.password))
+        if self.username is not None:
+            # A user may have no password; then any is right.
+            words.append(("AUTH", self.username, self.password or ""))
+        elif self.password is not None:
+            words.append(("AUTH", self.password))
         if self.db:
             words.append(("SELECT", self.db))
         return words
