@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from mulligan.decisions import answers, effects
+from mulligan.decisions import answers, receipts
 from mulligan.decisions.decision import FunctionOutcome, ToolOutcome
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
@@ -327,7 +327,7 @@ def late(
         state,
         op,
         AsFact(call.id, receipt=True),
-        (effects.receipt(outcome) if in_time else effects.late_receipt(outcome),),
+        (receipts.receipt(outcome) if in_time else receipts.late_receipt(outcome),),
         node=node_of_invocation(call.id),
     )
 
@@ -343,7 +343,7 @@ def _late_function(state: RunState, op: str, outcome: FunctionOutcome) -> Append
     function = state.function_of(node.id)
     if function is None or function.effect != "write":
         return None
-    arrived = effects.late_function_receipt(node, outcome)
+    arrived = receipts.late_function_receipt(node, outcome)
     end = () if outcome.output is None else (NodeCompleted(output=outcome.output),)
     return _append(state, op, ByVersion(state.version), (arrived, *end), node=node.id)
 

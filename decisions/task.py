@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mulligan.decisions import effects, invocation, node, overseer, repair, run
+from mulligan.decisions import invocation, node, overseer, receipts, repair, run
 from mulligan.decisions.decision import (
     AskModel,
     Context,
@@ -136,7 +136,7 @@ def _stopped(state: RunState, outcome: Outcome | None) -> Step:
 def _receipt(state: RunState, outcome: ToolOutcome) -> NewEvent:
     caller = state.invocations[invocation_of_call(outcome.call_id)]
     return NewEvent(
-        effects.receipt(outcome), node=node_of_invocation(caller.id), attempt=caller.attempt
+        receipts.receipt(outcome), node=node_of_invocation(caller.id), attempt=caller.attempt
     )
 
 
