@@ -4,7 +4,8 @@ What a run's requests used, by model: reported figures summed, unreported ones c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -52,6 +53,19 @@ class RunUsage(msgspec.Struct, kw_only=True):
     """which event after `version` this code can't read, and why"""
 
 
+class UsageTotals(msgspec.Struct, kw_only=True):
+    """
+    What the requests of all runs used, by model; the overseer's apart. Of the runs in `unreadable`
+    only what is before an event that this version can't read.
+    """
+
+    kind: Literal["usage-totals"] = "usage-totals"
+    runs: int
+    models: dict[str, ModelUsage]
+    overseer: dict[str, ModelUsage]
+    unreadable: list[str] = []
+
+
 def fold(run: str, events: Iterable[Envelope]) -> RunUsage:
     """The usage of `run` after `events`."""
     state = RunUsage(run=run)
@@ -87,6 +101,16 @@ def total(usages: Iterable[Mapping[str, ModelUsage]]) -> dict[str, ModelUsage]:
         for model, used in usage.items():
             models[model] = _sum(models.get(model, ModelUsage()), used)
     return dict(sorted(models.items()))
+
+
+def totals(rows: Sequence[RunUsage]) -> UsageTotals:
+    """The usage of many runs together."""
+    return UsageTotals(
+        runs=len(rows),
+        models=total(row.models for row in rows),
+        overseer=total(row.overseer for row in rows),
+        unreadable=sorted(row.run for row in rows if row.unreadable is not None),
+    )
 
 
 def _sum(one: ModelUsage, other: ModelUsage) -> ModelUsage:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
 from mulligan.commands.whoami import by_option
 from mulligan.errors import InvalidInput
-
-
-class Answered(msgspec.Struct, kw_only=True):
-    """An answer to the question `request`; `changed` is false where it was given before."""
-
-    kind: Literal["answered"] = "answered"
-    run: str
-    request: str
-    changed: bool
+from mulligan.replies import Answered
 
 
 @click.command()

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
 from mulligan.commands.whoami import by_option
-
-
-class Decided(msgspec.Struct, kw_only=True):
-    """A decision about a tool's call; `changed` is false where it was taken before."""
-
-    kind: Literal["decided"] = "decided"
-    run: str
-    call: str
-    decision: Literal["approved", "denied"]
-    changed: bool
+from mulligan.replies import Decided
 
 
 @click.command()

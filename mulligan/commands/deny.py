@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from mulligan.client import Client
-from mulligan.commands.approve import Decided, show
+from mulligan.commands.approve import show
 from mulligan.commands.printing import json_option
 from mulligan.commands.whoami import by_option
+from mulligan.replies import Decided
 
 
 @click.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import click
 import msgspec
@@ -14,13 +13,7 @@ from mulligan.commands.printing import json_option, show_json
 from mulligan.commands.windows import window_option
 from mulligan.events.facts import Priority
 from mulligan.events.prepared import LONGEST_DELAY_MS
-
-
-class Enqueued(msgspec.Struct, kw_only=True):
-    """A run that was asked for."""
-
-    kind: Literal["enqueued"] = "enqueued"
-    run: str
+from mulligan.replies import Enqueued
 
 
 @click.command()

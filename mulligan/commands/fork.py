@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
-
-
-class Forked(msgspec.Struct, kw_only=True):
-    """A run that was begun as a copy of another's events, up to a version."""
-
-    kind: Literal["forked"] = "forked"
-    run: str
-    parent: str
-    at_version: int
+from mulligan.replies import Forked
 
 
 @click.command()

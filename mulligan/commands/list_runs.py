@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import get_args
 
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.moments import Moment
 from mulligan.commands.printing import clock, json_option, legible, show_json, table
-from mulligan.errors import FeedTrimmed
-from mulligan.events.store import EventStore
-from mulligan.projections.projector import LAG_LOOK, SUMMARIES, Projector, lag, read_rows
+from mulligan.projections.run_list import DEFAULT_LIMIT, Filter, RunList, find
 from mulligan.projections.state import ASKS_A_PERSON, RunStatus
 from mulligan.projections.summary import RunSummary
 
-DEFAULT_LIMIT = 100
-
 MANY_ENTRIES = 1_000
 """A list whose rows lacked so much took noticeably longer: people are told why."""
-
-
-class RunList(msgspec.Struct, kw_only=True):
-    """
-    Runs, newest first; `left_off` counts those beyond the limit.
-
-    The list is made from stored rows, which are caught up with the log first: `caught_up` counts
-    the feed entries that they lacked, `behind` those that have come since and are not in it (up to
-    1,000 a partition are counted).
-    """
-
-    kind: Literal["list"] = "list"
-    runs: list[RunSummary]
-    left_off: int = 0
-    caught_up: int = 0
-    behind: int = 0
-
-
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are asked for: all that every given field allows."""
-
-    statuses: tuple[str, ...] = ()
-    workflow: str | None = None
-    tags: tuple[str, ...] = ()
-    since_ms: int | None = None
-    until_ms: int | None = None
-
-    def allows(self, row: RunSummary) -> bool:
-        """Whether a run is among them; the times are those of its request, `until` is excluded."""
-        return (
-            (not self.statuses or row.status in self.statuses)
-            and self.workflow in (None, row.workflow)
-            and set(self.tags) <= set(row.tags)
-            and (self.since_ms is None or row.requested_ms >= self.since_ms)
-            and (self.until_ms is None or row.requested_ms < self.until_ms)
-        )
 
 
 @click.command("list")
@@ -84,28 +43,12 @@ def list_runs(
     """List runs, newest first."""
     wanted = Filter(statuses=statuses, workflow=workflow, tags=tags, since_ms=since, until_ms=until)
     with Client() as client:
-        show(find(client, wanted, limit), as_json)
+        show(newest(client, wanted, limit), as_json)
 
 
-def find(client: Client, wanted: Filter, limit: int) -> RunList:
-    """The newest runs that a filter allows, as of now."""
-    projector = Projector(client.store, lambda sentence: click.echo(sentence, err=True))
-    caught_up = projector.catch_up()
-    rows = [row for row in read_rows(client.store, SUMMARIES) if wanted.allows(row)]
-    rows.sort(key=lambda row: (-row.requested_ms, row.run))
-    return RunList(
-        runs=rows[:limit],
-        left_off=max(len(rows) - limit, 0),
-        caught_up=caught_up,
-        behind=_behind(client.store),
-    )
-
-
-def _behind(store: EventStore) -> int:
-    try:
-        return lag(store, SUMMARIES)
-    except FeedTrimmed:  # between the two looks; the next list rebuilds its rows, and says so
-        return LAG_LOOK
+def newest(client: Client, wanted: Filter, limit: int) -> RunList:
+    """The newest runs that a filter allows; what people should know of it goes to stderr."""
+    return find(client.store, wanted, limit, lambda sentence: click.echo(sentence, err=True))
 
 
 def show(found: RunList, as_json: bool) -> None:

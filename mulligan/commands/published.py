@@ -13,33 +13,28 @@ from pathlib import Path
 import msgspec
 
 import mulligan.schemas
-from mulligan.commands.answer import Answered
-from mulligan.commands.approve import Decided
 from mulligan.commands.archive import ArchivedRuns
 from mulligan.commands.browser_socket import Listening
 from mulligan.commands.check_output import Checked
 from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
-from mulligan.commands.enqueue import Enqueued
-from mulligan.commands.fork import Forked
 from mulligan.commands.gates import GatesReport
-from mulligan.commands.list_runs import RunList
 from mulligan.commands.rebuild import Rebuilt
-from mulligan.commands.redrive import Redriven
 from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
-from mulligan.commands.status import RunView
-from mulligan.commands.tail import Gap, SetBack, Unreadable
-from mulligan.commands.usage import UsageTotals
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.events.deltas import Delta
+from mulligan.feed import Gap, SetBack, Unreadable
 from mulligan.projections.chat import Chat
 from mulligan.projections.live import Void
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.repair_log import RepairLogs
+from mulligan.projections.run_list import RunList
+from mulligan.projections.run_view import RunView
 from mulligan.projections.trace import Trace
-from mulligan.projections.usage import RunUsage
+from mulligan.projections.usage import RunUsage, UsageTotals
+from mulligan.replies import Answered, Decided, Enqueued, Forked, Redriven
 
 PUBLISHED: dict[str, type] = {
     "answer": Answered,

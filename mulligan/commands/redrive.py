@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
 from mulligan.errors import EventUnreadable, InvalidInput
 from mulligan.projections.projector import SUMMARIES, Projector, read_rows
-
-
-class Redriven(msgspec.Struct, kw_only=True):
-    """The runs in which something parked goes on."""
-
-    kind: Literal["redriven"] = "redriven"
-    runs: list[str]
+from mulligan.replies import Redriven
 
 
 @click.command()

@@ -20,7 +20,6 @@ from mulligan.commands.given_input import read_input
 from mulligan.commands.live import watched
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
-from mulligan.commands.status import RunView, view
 from mulligan.commands.windows import window_option
 from mulligan.events.deltas import Delta, Subscription
 from mulligan.events.envelope import Envelope
@@ -28,6 +27,7 @@ from mulligan.logs import configure_logs
 from mulligan.projections.advice import why
 from mulligan.projections.live import Void
 from mulligan.projections.projector import Projector
+from mulligan.projections.run_view import RunView, view
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
 
 import click
-import msgspec
-from msgspec.structs import replace
 
 from mulligan.client import Client
-from mulligan.commands.list_runs import DEFAULT_LIMIT, Filter, find, show
+from mulligan.commands.list_runs import newest, show
 from mulligan.commands.printing import clock, json_option, legible, show_json, table
 from mulligan.commands.waiting import show_waiting
-from mulligan.events.payload import Payload
-from mulligan.projections.advice import why
-from mulligan.projections.open_requests import OpenRequest, open_requests
-from mulligan.projections.state import RunState, lanes_of
-
-
-class NodeView(msgspec.Struct, kw_only=True):
-    """
-    A node of a run, or an instance of a `for_each` node; `lane`: an agent of it waits there for a
-    slot (`PROVIDER`, `PROVIDER/ID`, with the address).
-    """
-
-    status: str
-    reason: str | None
-    attempt: int
-    lane: str | None
-
-
-class RunView(msgspec.Struct, kw_only=True):
-    """
-    A run now. `why` says why it has no output, `waits_for` what people are asked, whole; times are
-    server milliseconds. A fork began as a copy of `forked_from`, up to version `forked_at`.
-    """
-
-    kind: Literal["run"] = "run"
-    run: str
-    workflow: str
-    status: str
-    reason: str | None
-    why: str
-    version: int
-    tags: tuple[str, ...]
-    forked_from: str | None
-    forked_at: int | None
-    requested_ms: int | None
-    started_ms: int | None
-    ended_ms: int | None
-    nodes: dict[str, NodeView]
-    waits_for: tuple[OpenRequest, ...] = ()
+from mulligan.projections.run_list import DEFAULT_LIMIT, Filter
+from mulligan.projections.run_view import NodeView, RunView, view
 
 
 @click.command()
@@ -64,44 +23,7 @@ def status(run: str | None, as_json: bool) -> None:
         if run is not None:
             _show_run(view(client.status(run), partial(client.value, run)), as_json)
         else:
-            show(find(client, Filter(), DEFAULT_LIMIT), as_json)
-
-
-def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
-    """A run's state, as it is shown; `value_of` a payload, wherever it lies."""
-    waits_for = tuple(_whole(one, value_of) for one in open_requests(state))
-    lanes = lanes_of(state)
-    return RunView(
-        run=state.run,
-        workflow=state.workflow,
-        status=state.status,
-        reason=state.reason,
-        why=why(state) if state.status in ("paused", "failed") else "",
-        version=state.version,
-        tags=state.tags,
-        forked_from=state.forked_from,
-        forked_at=state.forked_at,
-        requested_ms=state.requested_ms,
-        started_ms=state.started_ms,
-        ended_ms=state.ended_ms,
-        nodes={
-            node.id: NodeView(
-                status=node.status,
-                reason=node.reason,
-                attempt=node.attempt,
-                lane=lanes.get(node.id),
-            )
-            for node in state.nodes.values()
-        },
-        waits_for=waits_for,
-    )
-
-
-def _whole(request: OpenRequest, value_of: Callable[[Payload], Any]) -> OpenRequest:
-    """With its arguments, however large: nobody should approve what is not shown."""
-    if request.arguments is None or request.arguments.inline:
-        return request
-    return replace(request, arguments=Payload.of(value_of(request.arguments)))
+            show(newest(client, Filter(), DEFAULT_LIMIT), as_json)
 
 
 def _show_run(shown: RunView, as_json: bool) -> None:

@@ -5,62 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.live import lines
 from mulligan.commands.printing import show_json
-from mulligan.errors import EventUnreadable, FeedTrimmed, InvalidInput
+from mulligan.errors import InvalidInput
 from mulligan.events.codec import line
 from mulligan.events.deltas import Delta
 from mulligan.events.envelope import Envelope
-from mulligan.events.store import EventStore, FeedEntry
+from mulligan.events.store import EventStore
+from mulligan.feed import (
+    FeedReading,
+    Gap,
+    Reference,
+    SetBack,
+    Unreadable,
+    events_of,
+    wait_ms,
+)
 from mulligan.projections.live import Void
-
-WAIT_MS = 1_000
-
-TURN_MS = 50
-"""A turn through several partitions with nothing new; so late an event is shown at most."""
-
-
-def _wait_ms(partitions: int) -> int:
-    """How long to wait at one partition: where there are others, not longer than a turn allows."""
-    return WAIT_MS if partitions == 1 else max(TURN_MS // partitions, 1)
-
-
-class Gap(msgspec.Struct, tag="gap", tag_field="type", kw_only=True, frozen=True):
-    """
-    A stretch of a partition's feed that was trimmed before it was read: references after the feed
-    id `after`, through `through`. The runs that they named are whole; `tail RUN` shows them.
-    """
-
-    partition: int
-    after: str
-    through: str
-
-
-class SetBack(msgspec.Struct, tag="set_back", tag_field="type", kw_only=True, frozen=True):
-    """
-    A partition's feed does not hold the reference `after`, the last that was printed: its server
-    was set back (a failover, a restored file), and events that were printed may not have happened.
-    All that the feed holds now is printed again from its beginning.
-    """
-
-    partition: int
-    after: str
-
-
-class Unreadable(msgspec.Struct, tag="unreadable", tag_field="type", kw_only=True, frozen=True):
-    """
-    Events of a run, after version `after` and through `through`, of which this version can't read
-    one; `problem` says which, and what to do.
-    """
-
-    run: str
-    after: int
-    through: int
-    problem: str
-
 
 Line = Envelope | Gap | SetBack | Unreadable | Delta | Void
 
@@ -115,55 +78,19 @@ def _of_all(
     the feed is a `Gap`, what can't be read an `Unreadable`, a feed that was set back a `SetBack`.
     """
     seen = start is None
-    last: dict[int, FeedEntry] = {}
-    places = dict.fromkeys(range(store.partitions()), "0")
-    while True:
+    reading = FeedReading(store)
+    wait = wait_ms(len(reading.places)) if follow else 0
+    moved = True
+    while moved or follow:
         moved = False
-        for partition, after in places.items():
-            wait_ms = _wait_ms(len(places)) if follow else 0
-            try:
-                entries = store.feed(partition, after, wait_ms=wait_ms)
-            except FeedTrimmed as gap:
-                moved, places[partition] = True, gap.trimmed
-                last.pop(partition, None)
-                yield Gap(partition=partition, after=after, through=gap.trimmed)
+        for found in reading.turn(wait):
+            moved = True
+            if not isinstance(found, Reference):
+                yield found
                 continue
-            # Asked after the read: what a feed set back holds instead is not mixed with the rest.
-            known = last.get(partition)
-            if known is not None and _was_set_back(store, partition, known):
-                del last[partition]
-                moved, places[partition] = True, "0"
-                yield SetBack(partition=partition, after=known.id)
-                continue
-            for entry in entries:
-                moved, places[partition], last[partition] = True, entry.id, entry
-                for event in _of(store, entry):
-                    if seen:
-                        yield event
-                    seen = seen or (isinstance(event, Envelope) and event.id == start)
-        if not moved and not follow:
-            break
+            for event in events_of(store, found.entry):
+                if seen:
+                    yield event
+                seen = seen or (isinstance(event, Envelope) and event.id == start)
     if not seen:
         raise InvalidInput(f"there is no event {start!r}; --from takes an event's id")
-
-
-def _was_set_back(store: EventStore, partition: int, known: FeedEntry) -> bool:
-    """Whether a reference that was read is gone, or another, and not because it was trimmed."""
-    found = store.feed_entry(partition, known.id)
-    if found is not None:
-        return found != known
-    try:
-        store.feed(partition, limit=1)
-    except FeedTrimmed as gap:
-        return gap.trimmed != known.id  # a trim beyond it would have been told as a gap
-    return True
-
-
-def _of(store: EventStore, entry: FeedEntry) -> list[Envelope] | list[Unreadable]:
-    """The events that an entry of the feed refers to."""
-    after = entry.version - entry.count
-    try:
-        return store.read(entry.run, after, limit=entry.count)
-    except EventUnreadable as error:
-        problem = str(error)
-    return [Unreadable(run=entry.run, after=after, through=entry.version, problem=problem)]

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import click
-import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json, table
 from mulligan.projections.projector import USAGE, Projector, read_rows
-from mulligan.projections.usage import ModelUsage, RunUsage, fold, total
-
-
-class UsageTotals(msgspec.Struct, kw_only=True):
-    """
-    What the requests of all runs used, by model; the overseer's apart. Of the runs in `unreadable`
-    only what is before an event that this version can't read.
-    """
-
-    kind: Literal["usage-totals"] = "usage-totals"
-    runs: int
-    models: dict[str, ModelUsage]
-    overseer: dict[str, ModelUsage]
-    unreadable: list[str] = []
+from mulligan.projections.usage import ModelUsage, RunUsage, UsageTotals, fold, totals
 
 
 @click.command()
@@ -38,14 +23,7 @@ def usage(run: str | None, as_json: bool) -> None:
     with Client() as client:
         if run is None:
             Projector(client.store, lambda sentence: click.echo(sentence, err=True)).catch_up()
-            rows = read_rows(client.store, USAGE)
-            totals = UsageTotals(
-                runs=len(rows),
-                models=total(row.models for row in rows),
-                overseer=total(row.overseer for row in rows),
-                unreadable=sorted(row.run for row in rows if row.unreadable is not None),
-            )
-            _show(totals, as_json)
+            _show(totals(read_rows(client.store, USAGE)), as_json)
         else:
             _show(fold(run, client.events(run)), as_json)
 

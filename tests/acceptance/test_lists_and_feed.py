@@ -17,10 +17,12 @@ from mulligan.cli import main
 from mulligan.client import Client
 from mulligan.commands import list_runs
 from mulligan.commands.published import published_text
-from mulligan.commands.tail import SetBack, _of_all
+from mulligan.commands.tail import _of_all
 from mulligan.errors import FeedTrimmed, RunSetBack
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys
+from mulligan.feed import SetBack
+from mulligan.projections import run_list
 from mulligan.projections.projector import Projector
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
@@ -128,7 +130,7 @@ def test_what_comes_while_a_list_is_made_is_counted(
             client.cancel("r1")
             return count
 
-    monkeypatch.setattr(list_runs, "Projector", Overtaken)
+    monkeypatch.setattr(run_list, "Projector", Overtaken)
 
     assert "1 feed entries have come since" in call("list").stderr
     assert told("list", "list", "--status", "cancelling")["behind"] == 0, "r1 was asked before"

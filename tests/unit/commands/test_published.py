@@ -11,9 +11,9 @@ import pytest
 
 from mulligan.commands import published_workspace
 from mulligan.commands.published import FOLDER, PUBLISHED, published_text
-from mulligan.commands.status import view
 from mulligan.events.codec import line
 from mulligan.projections import recovery, trace, usage
+from mulligan.projections.run_view import view
 from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
 from mulligan.testing.given import plan_of
 from mulligan.testing.in_memory import InMemory

@@ -1,0 +1,51 @@
+"""
+What is answered to who asked for something: by commands with `--json`, and over HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Enqueued(msgspec.Struct, kw_only=True):
+    """A run that was asked for."""
+
+    kind: Literal["enqueued"] = "enqueued"
+    run: str
+
+
+class Forked(msgspec.Struct, kw_only=True):
+    """A run that was begun as a copy of another's events, up to a version."""
+
+    kind: Literal["forked"] = "forked"
+    run: str
+    parent: str
+    at_version: int
+
+
+class Answered(msgspec.Struct, kw_only=True):
+    """An answer to the question `request`; `changed` is false where it was given before."""
+
+    kind: Literal["answered"] = "answered"
+    run: str
+    request: str
+    changed: bool
+
+
+class Decided(msgspec.Struct, kw_only=True):
+    """A decision about a tool's call; `changed` is false where it was taken before."""
+
+    kind: Literal["decided"] = "decided"
+    run: str
+    call: str
+    decision: Literal["approved", "denied"]
+    changed: bool
+
+
+class Redriven(msgspec.Struct, kw_only=True):
+    """The runs in which something parked goes on."""
+
+    kind: Literal["redriven"] = "redriven"
+    runs: list[str]
