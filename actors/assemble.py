@@ -7,16 +7,14 @@ from __future__ import annotations
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
-from mulligan.app import App
+from mulligan.app import load_app
 from mulligan.embedded import ensure_server
-from mulligan.errors import InvalidInput
 from mulligan.events.redis_deltas import RedisDeltas
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
-from mulligan.schemas.code import import_code
 from mulligan.settings import Settings
 
 
@@ -39,7 +37,7 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         EnvironmentUnfit: no server, or one that is not set up for a log.
     """
     if app is not None:
-        _load_app(app)
+        load_app(app)
     lanes = Lanes(settings.model_limits)
     url = settings.redis_url or ensure_server(settings.data_dir)
     store = RedisEventStore(url, partitions=settings.partitions)
@@ -60,12 +58,3 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         slots=RedisSlots(url),
         deltas=RedisDeltas(url, store.partitions),
     )
-
-
-def _load_app(path: str) -> None:
-    found = import_code(path, (".",))
-    if not isinstance(found, App):
-        raise InvalidInput(
-            f"{path}: this is of the type {type(found).__name__}, not a mulligan.App; workflows "
-            "and tools that are not in an App need none: `mulligan worker` imports them"
-        )

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from mulligan.errors import InvalidInput
+from mulligan.schemas.code import import_code
 from mulligan.schemas.load import Defines
 from mulligan.schemas.problems import did_you_mean
 from mulligan.schemas.tool_spec import ToolLike, ToolSpec
 from mulligan.schemas.workflow import WorkflowDefinition
 
-__all__ = ["App"]
+__all__ = ["App", "load_app"]
 
 
 class App:
@@ -60,3 +61,18 @@ class App:
         known = self._workflows.setdefault(definition.name, definition)
         if known != definition:
             raise InvalidInput(f"a workflow named {definition.name!r} is registered already")
+
+
+def load_app(path: str) -> App:
+    """
+    The `App` that `module:attribute` names, its module looked for in the current folder too.
+
+    Raises InvalidInput: there is none.
+    """
+    found = import_code(path, (".",))
+    if not isinstance(found, App):
+        raise InvalidInput(
+            f"{path}: this is of the type {type(found).__name__}, not a mulligan.App; workflows "
+            "and tools that are not in an App need none: `mulligan worker` imports them"
+        )
+    return found

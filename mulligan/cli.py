@@ -42,6 +42,7 @@ _COMMANDS = {
     "resume": "let a paused run go on",
     "run": "work a run here and follow it to its end",
     "scripted-model": "an OpenAI-compatible server that plays a script",
+    "serve": "the HTTP API and the page",
     "status": "one run, or the list of all",
     "tail": "events as JSON lines",
     "trace": "what happened in a run, step by step",

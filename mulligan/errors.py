@@ -5,7 +5,8 @@ Every error that mulligan raises.
     ├── InvalidInput                 what a person or program handed in can't be used (exit 2)
     │   ├── WorkflowInvalid          a workflow definition; carries every problem, with its line
     │   ├── ExpressionFailed         a condition or placeholder can't be worked out from the values
-    │   └── RunExists                the run id is taken by a run with another input
+    │   ├── RunExists                the run id is taken by a run with another input
+    │   └── WorkflowUnknown          no workflow of that name is offered here
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
     │   ├── CodeMissing              this worker lacks the code that a run's plan names
     │   ├── ArchiveUnfit             archived runs can't be kept where they are to be
@@ -64,6 +65,7 @@ __all__ = [
     "VersionConflict",
     "WaitTimedOut",
     "WorkflowInvalid",
+    "WorkflowUnknown",
 ]
 
 
@@ -103,6 +105,16 @@ class RunExists(InvalidInput):
     def __init__(self, run: str) -> None:
         self.run = run
         super().__init__(f"run {run!r} exists with another input; choose another --run-id")
+
+
+class WorkflowUnknown(InvalidInput):
+    """No workflow of that name may be asked for here."""
+
+    def __init__(self, name: str, offered: Sequence[str]) -> None:
+        self.name = name
+        super().__init__(
+            f"no workflow {name[:80]!r} is offered here: there are {', '.join(offered)}"
+        )
 
 
 class RunUnknown(InvalidInput):

@@ -49,3 +49,12 @@ class Redriven(msgspec.Struct, kw_only=True):
 
     kind: Literal["redriven"] = "redriven"
     runs: list[str]
+
+
+class Done(msgspec.Struct, kw_only=True):
+    """What a person asked of a run; `changed` is false where it had been so before."""
+
+    kind: Literal["done"] = "done"
+    run: str
+    action: Literal["cancel", "resume", "redrive", "decide", "reconcile"]
+    changed: bool

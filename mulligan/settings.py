@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -80,6 +81,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     at most `repetition_max_period` characters, `repetition_min_repeats` times at least (REC-16).
 
     `archive_dir` is where archived runs are kept; all that read runs are given the same.
+
+    `http_tokens` are those with which the HTTP API lets in, each as good as the others, and
+    `http_hosts` the names under which it is asked for, besides `localhost` and addresses.
 
     `model_limits` are by `PROVIDER/ID`, or by `PROVIDER` for all its models without limits of their
     own together; all workers of a deployment are given the same.
@@ -162,6 +166,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         Meta(description="the path of the folder from which files may be uploaded"),
     ] = None
+
+    http_tokens: Annotated[
+        str | None,
+        Meta(
+            description="a token of at least 32 letters, digits and -._~+/=, or several between "
+            "commas"
+        ),
+    ] = None
+    http_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description='a JSON list of host names, such as ["mulligan.example.org"]'),
+    ] = ()
 
     dotenv: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     """The whole of `.env`: keys of providers are there under names that are not ours."""
@@ -310,6 +326,15 @@ def _networks(texts: tuple[str, ...]) -> None:
         ip_network(text)
 
 
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/=]{32,512}")
+"""What a bearer token may be (RFC 6750), long enough to be no word."""
+
+
+def _tokens(text: str) -> None:
+    if not all(_TOKEN.fullmatch(token) for token in text.split(",")):
+        raise ValueError("not such tokens")
+
+
 def _nothing_else(_: Any) -> None:
     """The type says all."""
 
@@ -319,10 +344,11 @@ _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "broker_url": _url_of(*BROKER_SCHEMES),
     "api_base": _url_of("http", "https"),
     "browser_networks": _networks,
+    "http_tokens": _tokens,
 }
 """What a value must be beyond its type; each raises ValueError where it is not."""
 
-_HIDDEN = {"redis_url", "broker_url", "api_base", "dotenv"}
+_HIDDEN = {"redis_url", "broker_url", "api_base", "http_tokens", "dotenv"}
 """URLs may hold passwords, and `.env` keys."""
 
 

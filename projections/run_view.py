@@ -51,6 +51,12 @@ class RunView(msgspec.Struct, kw_only=True):
     waits_for: tuple[OpenRequest, ...] = ()
 
 
+class RunResult(RunView, kw_only=True):
+    """A run with its output (null if it has none)."""
+
+    output: Any
+
+
 def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
     """A run's state, as it is shown; `value_of` a payload, wherever it lies."""
     waits_for = tuple(_whole(one, value_of) for one in open_requests(state))
@@ -79,6 +85,12 @@ def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
         },
         waits_for=waits_for,
     )
+
+
+def result_view(state: RunState, value_of: Callable[[Payload], Any]) -> RunResult:
+    """The same with its output."""
+    output = value_of(state.output) if state.output is not None else None
+    return RunResult(**msgspec.structs.asdict(view(state, value_of)), output=output)
 
 
 def _whole(request: OpenRequest, value_of: Callable[[Payload], Any]) -> OpenRequest:

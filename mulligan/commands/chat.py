@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, legible, show_json
-from mulligan.decisions import scope
-from mulligan.projections.chat import Chat, ChatCall, ChatEntry, fold
+from mulligan.conversation import chat_of
+from mulligan.projections.chat import Chat, ChatCall, ChatEntry
 
 
 @click.command()
@@ -18,13 +16,7 @@ from mulligan.projections.chat import Chat, ChatCall, ChatEntry, fold
 def chat(run: str, as_json: bool) -> None:
     """Show what was said in a run: prompts, answers, tool calls and their results, outputs."""
     with Client() as client:
-        value_of = partial(client.value, run)
-        folded = fold(
-            run,
-            client.events(run),
-            value_of,
-            lambda state, node, template: scope.prompt(state, node, template, value_of),
-        )
+        folded = chat_of(client, run)
     if as_json:
         show_json(folded)
     else:

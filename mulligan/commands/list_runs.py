@@ -29,6 +29,7 @@ MANY_ENTRIES = 1_000
 @click.option("--tag", "tags", multiple=True, help="Given again: runs that have them all.")
 @click.option("--since", type=Moment(), help="Requested then or later: 2h, 7d, or a time.")
 @click.option("--until", type=Moment(), help="Requested before.")
+@click.option("--after", metavar="NEXT", help="Go on where another list says `next`.")
 @click.option("--limit", type=click.IntRange(1), default=DEFAULT_LIMIT, show_default=True)
 @json_option
 def list_runs(
@@ -37,18 +38,19 @@ def list_runs(
     tags: tuple[str, ...],
     since: int | None,
     until: int | None,
+    after: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """List runs, newest first."""
     wanted = Filter(statuses=statuses, workflow=workflow, tags=tags, since_ms=since, until_ms=until)
     with Client() as client:
-        show(newest(client, wanted, limit), as_json)
+        show(newest(client, wanted, limit, after), as_json)
 
 
-def newest(client: Client, wanted: Filter, limit: int) -> RunList:
+def newest(client: Client, wanted: Filter, limit: int, after: str | None = None) -> RunList:
     """The newest runs that a filter allows; what people should know of it goes to stderr."""
-    return find(client.store, wanted, limit, lambda sentence: click.echo(sentence, err=True))
+    return find(client.store, wanted, limit, lambda sentence: click.echo(sentence, err=True), after)
 
 
 def show(found: RunList, as_json: bool) -> None:

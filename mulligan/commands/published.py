@@ -20,8 +20,8 @@ from mulligan.commands.doctor import Diagnosis
 from mulligan.commands.down import Down
 from mulligan.commands.gates import GatesReport
 from mulligan.commands.rebuild import Rebuilt
-from mulligan.commands.run import RunResult
 from mulligan.commands.scripted_model import Serving
+from mulligan.commands.serve import Served
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.events.deltas import Delta
@@ -31,10 +31,10 @@ from mulligan.projections.live import Void
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.repair_log import RepairLogs
 from mulligan.projections.run_list import RunList
-from mulligan.projections.run_view import RunView
+from mulligan.projections.run_view import RunResult, RunView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage, UsageTotals
-from mulligan.replies import Answered, Decided, Enqueued, Forked, Redriven
+from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Redriven
 
 PUBLISHED: dict[str, type] = {
     "answer": Answered,
@@ -45,6 +45,7 @@ PUBLISHED: dict[str, type] = {
     "check-output": Checked,
     "delta": Delta,
     "doctor": Diagnosis,
+    "done": Done,
     "down": Down,
     "enqueue": Enqueued,
     "event": EventLine,
@@ -59,6 +60,7 @@ PUBLISHED: dict[str, type] = {
     "repair-log": RepairLogs,
     "run": RunResult,
     "scripted-model": Serving,
+    "serve": Served,
     "status": RunView,
     "trace": Trace,
     "unreadable": Unreadable,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, assert_never
 
 import click
-import msgspec
 
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import DRAIN_S, working
@@ -27,7 +26,7 @@ from mulligan.logs import configure_logs
 from mulligan.projections.advice import why
 from mulligan.projections.live import Void
 from mulligan.projections.projector import Projector
-from mulligan.projections.run_view import RunView, view
+from mulligan.projections.run_view import result_view
 from mulligan.projections.state import RunState
 from mulligan.providers.port import ModelRequest
 from mulligan.schemas.plan import AgentPlan, Plan
@@ -195,20 +194,12 @@ def check_models(plan: Plan, runtime: Runtime) -> None:
         )
 
 
-class RunResult(RunView, kw_only=True):
-    """A run that was worked, with its output (null if it has none)."""
-
-    output: Any
-
-
 def _show(client: Client, state: RunState, as_json: bool) -> None:
-    output = client.value(state.run, state.output) if state.output is not None else None
     if as_json:
-        shown = view(state, partial(client.value, state.run))
-        show_json(RunResult(**msgspec.structs.asdict(shown), output=output))
+        show_json(result_view(state, partial(client.value, state.run)))
         return
     if state.output is not None:
-        show_json(output)
+        show_json(client.value(state.run, state.output))
         return
     click.echo(legible(f"{state.run} is {state.status}: {why(state)}"), err=True)
     command = GOES_ON_BY.get(state.reason or "")

@@ -1,0 +1,230 @@
+"""Runs over HTTP: asked for, listed, looked at, decided about; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from mulligan.commands.published import FOLDER
+from mulligan.testing.server import ValkeyServer
+from mulligan.web.access import Access
+from tests.http.conftest import Api, serving
+
+TOKEN = "t" * 40
+TEA = {"workflow": "tea", "input": {"kind": "green"}}
+
+
+def fits(shown: Any, name: str) -> Any:
+    """What was shown, if a command prints the same shape."""
+    schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(shown)
+    return shown
+
+
+def test_a_run_is_asked_for_once_and_seen(api: Api) -> None:
+    asked = fits(api.post("/runs", {**TEA, "run_id": "one", "tags": ["a"]}, 202), "enqueue")
+    assert asked == {"kind": "enqueued", "run": "one"}
+    assert api.post("/runs", {**TEA, "run_id": "one"}, 202)["run"] == "one"
+    other = {**TEA, "run_id": "one", "input": {"kind": "black"}}
+    assert api.refusal("POST", "/runs", json=other) == (409, "run_exists")
+
+    shown = fits(api.get("/runs/one"), "status")
+    assert (shown["status"], shown["version"], shown["tags"]) == ("queued", 1, ["a"])
+    assert fits(api.get("/runs/one/result"), "run")["output"] is None
+
+
+@pytest.mark.parametrize("view", ["trace", "chat", "recovery", "repair-log", "usage"])
+def test_a_view_has_the_shape_that_its_command_prints(api: Api, view: str) -> None:
+    api.post("/runs", {**TEA, "run_id": "viewed"}, 202)
+    assert fits(api.get(f"/runs/viewed/{view}"), view)["run"] == "viewed"
+    assert api.refusal("GET", f"/runs/nobody/{view}") == (404, "run_unknown")
+
+
+def test_a_list_is_read_in_pages_and_by_filter(api: Api) -> None:
+    for number in range(7):
+        tags = ["even", "paged"] if number % 2 == 0 else ["paged"]
+        api.post("/runs", {**TEA, "run_id": f"p{number}", "tags": tags}, 202)
+    pages, after = [], {}
+    while True:
+        page = fits(api.get("/runs", params={"tag": "paged", "limit": 3, **after}), "list")
+        pages.append([run["run"] for run in page["runs"]])
+        if page["next"] is None:
+            break
+        assert page["left_off"] == 7 - sum(map(len, pages))
+        after = {"after": page["next"]}
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert [one for page in pages for one in page] == [
+        run["run"] for run in api.get("/runs?tag=paged")["runs"]
+    ]
+    assert len(api.get("/runs?tag=paged&tag=even")["runs"]) == 4
+    assert api.get("/runs?tag=paged&status=completed&status=failed")["runs"] == []
+    assert len(api.get("/runs?tag=paged&workflow=tea&since=1h")["runs"]) == 7
+    assert api.get("/runs?tag=paged&until=1h")["runs"] == []
+
+
+@pytest.mark.parametrize(
+    "query", ["since=yesterday", "after=nowhere", "after=1:", "limit=0", "status=odd", "limit=x"]
+)
+def test_a_list_that_can_not_be_is_refused(api: Api, query: str) -> None:
+    status, code = api.refusal("GET", f"/runs?{query}")
+    assert (status, code in ("invalid_input", "request_invalid")) == (422, True)
+
+
+def test_people_decide(api: Api) -> None:
+    api.post("/runs", {**TEA, "run_id": "decided"}, 202)
+    done = fits(api.post("/runs/decided/cancel", {"reason": "no tea"}), "done")
+    assert done == {"kind": "done", "run": "decided", "action": "cancel", "changed": True}
+    assert api.post("/runs/decided/cancel")["changed"] is False
+    assert api.get("/runs/decided")["status"] == "cancelling"
+    for action, body in {
+        "resume": {},
+        "redrive": None,
+        "answer": {"answer": "yes"},
+        "approve": {"call": "brew.1.1"},
+        "deny": {"call": "brew.1.1", "reason": "no"},
+        "decide": {"decision": "accept"},
+        "reconcile": {"call": "brew.1.1", "outcome": "failed"},
+        "fork": {"at_version": 2},
+    }.items():
+        refused = api.refusal("POST", f"/runs/decided/{action}", json=body)
+        assert refused == (422, "invalid_input"), action
+        assert api.refusal("POST", f"/runs/nobody/{action}", json=body) == (404, "run_unknown")
+
+
+def test_a_run_is_forked(api: Api) -> None:
+    api.post("/runs", {**TEA, "run_id": "parent"}, 202)
+    forked = fits(api.post("/runs/parent/fork", {"at_version": 1, "run_id": "child"}, 202), "fork")
+    assert forked["parent"] == "parent"
+    assert api.get("/runs/child")["forked_from"] == "parent"
+
+
+def test_only_workflows_that_are_offered_can_be_asked_for(api: Api, flow: Path) -> None:
+    offered = [one["name"] for one in api.get("/workflows")["workflows"]]
+    assert offered == ["article", "demo", "records", "repair", "tea"]
+    for name in (str(flow), "os:system", "tea.yaml", "nope"):
+        refused = api.refusal("POST", "/runs", json={"workflow": name})
+        assert refused == (404, "workflow_unknown"), name
+
+
+def test_a_large_value_is_found_by_its_digest(api: Api) -> None:
+    api.post("/runs", {**TEA, "run_id": "large", "input": {"kind": "x" * 20_000}}, 202)
+    (requested,) = api.client.events("large")
+    digest = requested.data.input.digest  # type: ignore[union-attr]
+    assert api.get(f"/runs/large/values/{digest}") == {"kind": "x" * 20_000}
+    assert api.refusal("GET", f"/runs/large/values/{'0' * 64}") == (404, "value_unknown")
+
+
+def test_what_does_not_fit_is_told_by_place_and_without_what_was_sent(api: Api) -> None:
+    secret = "sk-canary"
+    body = {"workflow": "tea", "input": 1, "priority": secret, "tags": [secret, 7], secret[:2]: 1}
+    answer = api.http.post("/runs", json=body)
+    assert answer.status_code == 422
+    assert any(one.startswith("body.tags.1: ") for one in answer.json()["problems"])
+    assert secret not in answer.text
+    assert api.refusal("POST", "/runs", data={"workflow": "tea"}) == (422, "request_invalid")
+    no_text = json.dumps({**TEA, "input": {"kind": "\ud800"}}).encode()
+    for content, refused in (
+        (b"{", (422, "request_invalid")),
+        (b"[" * 100_000, (400, "request_invalid")),
+        (no_text, (422, "invalid_input")),
+    ):
+        as_json = {"content": content, "headers": {"Content-Type": "application/json"}}
+        assert api.refusal("POST", "/runs", **as_json) == refused
+
+
+def test_strangers_are_refused(api: Api) -> None:
+    asked = {"json": {**TEA, "run_id": "stranger"}}
+    for headers, code in (
+        ({"Origin": "http://evil.example"}, (403, "foreign_origin")),
+        ({"Origin": "null"}, (403, "foreign_origin")),
+        ({"Sec-Fetch-Site": "same-site"}, (403, "foreign_origin")),
+        ({"Host": "evil.example"}, (421, "foreign_host")),
+    ):
+        assert api.refusal("POST", "/runs", headers=headers, **asked) == code
+    assert api.refusal("GET", "/runs/stranger") == (404, "run_unknown")
+    assert api.post("/runs", {**TEA, "run_id": "friend"}, 202)
+    headers = api.http.get("/runs", headers={"Origin": api.url}).headers
+    assert "access-control-allow-origin" not in headers
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_a_body_is_bounded_in_size(api: Api) -> None:
+    declared = {"Content-Length": str(17 * 1024 * 1024), "Content-Type": "application/json"}
+    with socket.create_connection(("127.0.0.1", api.port)) as raw:
+        head = "".join(f"{name}: {value}\r\n" for name, value in declared.items())
+        raw.sendall(f"POST /runs HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
+        assert b" 413 " in raw.recv(1_000), "refused before it was sent"
+    chunks = (b" " * 1_000_000 for _ in range(17))
+    answer = api.http.post("/runs", content=chunks, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.web.guard.BODY_TIMEOUT_S", 0.05)
+    with socket.create_connection(("127.0.0.1", api.port)) as raw:
+        raw.sendall(
+            b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 10\r\n\r\n{"
+        )
+        raw.settimeout(10)
+        assert b" 408 " in raw.recv(1_000)
+
+
+def test_an_error_that_is_not_ours_tells_nothing(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "canary: what a model said"
+
+    def breaks(run: str) -> None:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(api.client, "status", breaks)
+    answer = api.http.get("/runs/any")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "canary" not in answer.text + caplog.text
+
+
+def test_health_and_readiness(server: ValkeyServer, tmp_path: Path) -> None:
+    with ValkeyServer() as own, serving(own, tmp_path, Access()) as api:
+        assert api.get("/healthz")["status"] == "ok"
+        assert api.get("/readyz")["warnings"]
+        own.kill()
+        assert api.get("/healthz")["status"] == "ok"
+        assert api.refusal("GET", "/readyz") == (503, "store_unavailable")
+        answer = api.http.post("/runs", json={"workflow": "demo", "input": {"topic": "tea"}})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        own.start()
+        assert api.get("/readyz")
+
+
+def test_a_token_lets_in_and_a_cookie_stands_for_it(server: ValkeyServer, tmp_path: Path) -> None:
+    with serving(server, tmp_path, Access([TOKEN])) as api:
+        assert api.get("/healthz")
+        assert api.http.get("/runs").headers["www-authenticate"] == "Bearer"
+        assert api.refusal("GET", "/runs") == (401, "token_missing")
+        assert api.get("/runs", headers={"Authorization": f"Bearer {TOKEN}"})["runs"] == []
+        needs = {"kind": "session", "needs_token": True, "signed_in": False}
+        assert api.get("/session") == needs
+        wrong = api.refusal("POST", "/session", json={"token": "wrong"})
+        assert wrong == (401, "token_unknown")
+
+        given = api.http.post("/session", json={"token": TOKEN})
+        cookie = given.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert TOKEN not in cookie
+        assert api.get("/session")["signed_in"] is True
+        assert api.get("/runs")["runs"] == []
+        assert api.refusal("GET", "/runs", headers={"Origin": "http://evil.example"})[0] == 403
+        api.http.delete("/session")
+        assert api.refusal("GET", "/runs") == (401, "token_missing")
+        schema = api.get("/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert schema["paths"]["/runs"]["get"]["security"] == [{"token": []}]

@@ -1,0 +1,52 @@
+"""
+The application: a client's runs over HTTP.
+
+    app = create_app(client, Access())          # then: uvicorn.run(app), or `mulligan serve`
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from mulligan._version import __version__
+from mulligan.client import Client
+from mulligan.errors import MulliganError
+from mulligan.web import decisions, health, runs, sessions, totals, workflows
+from mulligan.web.access import Access
+from mulligan.web.catalogue import Catalogue
+from mulligan.web.guard import Guard
+from mulligan.web.openapi import describe
+from mulligan.web.problems import of_error, of_http, of_request
+from mulligan.web.surroundings import Surroundings
+
+ROUTERS = (
+    health.router,
+    sessions.router,
+    runs.router,
+    decisions.router,
+    workflows.router,
+    totals.router,
+)
+
+
+def create_app(client: Client, access: Access, catalogue: Catalogue | None = None) -> FastAPI:
+    """
+    An application over a client, which stays the caller's to close. `catalogue` are the workflows
+    that may be asked for; by default those that ship.
+    """
+    app = FastAPI(title="mulligan", version=__version__, docs_url=None, redoc_url=None)
+    app.state.surroundings = Surroundings(
+        client=client, access=access, catalogue=catalogue or Catalogue()
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_exception_handler(MulliganError, of_error)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, of_request)
+    app.add_middleware(Guard, access=access)
+    app.openapi = partial(describe, app, access)  # type: ignore[method-assign]
+    return app

@@ -1,0 +1,116 @@
+"""
+What requests hold. Each field means what the parameter of that name of `Client` means.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mulligan.asked import LONGEST_NAME, LONGEST_REASON, LONGEST_TAG, MOST_TAGS
+from mulligan.events.prepared import LONGEST_DELAY_MS
+
+RunName = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
+By = Annotated[Name, Field(description="Who says so; kept in the log, checked by nobody.")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class NewRun(_Body):
+    """
+    A run to ask for. `workflow` is a name of `GET /workflows`. With a `run_id` of your own, asking
+    again with the same workflow and input is the same run.
+    """
+
+    workflow: Name
+    input: Any = None
+    run_id: RunName | None = None
+    tags: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=LONGEST_TAG)]],
+        Field(max_length=MOST_TAGS),
+    ] = []
+    priority: Literal[-1, 0, 1] = 0
+    delay_ms: Annotated[int, Field(ge=0, le=LONGEST_DELAY_MS)] = 0
+    model: Name | None = None
+    origin_window: Name | None = None
+
+
+class Fork(_Body):
+    """A run to begin as a copy of another's events up to `at_version`."""
+
+    at_version: Annotated[int, Field(ge=1)]
+    run_id: RunName | None = None
+
+
+class Cancel(_Body):
+    """Why a run is cancelled."""
+
+    reason: Reason = ""
+
+
+class Resume(_Body):
+    """What goes on: a node, or all that is paused."""
+
+    node: Name | None = None
+
+
+class Chosen(_Body):
+    """An option of a question, by its label."""
+
+    option: str
+
+
+class Answer(_Body):
+    """
+    An answer to what an agent asks: a text, or to questions with options one for each id. Where
+    several wait, `request` or `node` says which is answered.
+    """
+
+    answer: str | dict[str, str | Chosen]
+    request: Name | None = None
+    node: Name | None = None
+    by: By = "operator"
+
+
+class Approve(_Body):
+    """A call that may be run, once."""
+
+    call: Name
+    by: By = "operator"
+
+
+class Deny(_Body):
+    """A call that is refused; its agent is told the reason."""
+
+    call: Name
+    reason: Reason = ""
+    by: By = "operator"
+
+
+class Decide(_Body):
+    """What becomes of a draft that did not converge; `take_over` hands in a `draft`."""
+
+    decision: Literal["accept", "abort", "take_over"]
+    draft: Any = None
+    node: Name | None = None
+    by: By = "operator"
+
+
+class Reconcile(_Body):
+    """What became of a call whose outcome is unknown; `result` is what it returned."""
+
+    call: Name
+    outcome: Literal["succeeded", "failed", "retry"]
+    result: Any = None
+    by: By = "operator"
+
+
+class SignIn(_Body):
+    """A token, for a page that can't keep one."""
+
+    token: Annotated[str, Field(min_length=1, max_length=512)]

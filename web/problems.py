@@ -1,0 +1,124 @@
+"""
+How the API says no: problem details (RFC 9457), each with a `code` that programs can go by.
+
+Texts are those of `mulligan.errors`, which hold no model output and no secret; of any other error
+only that it happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mulligan.errors import (
+    AppendRefused,
+    EnvironmentUnfit,
+    EventUnreadable,
+    FeedTrimmed,
+    InvalidInput,
+    MulliganError,
+    RunExists,
+    RunSetBack,
+    RunUnknown,
+    WorkflowInvalid,
+    WorkflowUnknown,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_AFTER_S = 2
+"""What is answered with 503 may be there again as soon as that."""
+MOST_PROBLEMS = 20
+
+_STATUSES: tuple[tuple[type[MulliganError], int], ...] = (
+    (RunUnknown, 404),
+    (WorkflowUnknown, 404),
+    (RunExists, 409),
+    (InvalidInput, 422),
+    (AppendRefused, 409),
+    (RunSetBack, 409),
+    (FeedTrimmed, 410),
+    (EnvironmentUnfit, 503),
+    (EventUnreadable, 500),
+)
+"""The first that an error is one of counts."""
+
+
+_CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "body_too_slow",
+    413: "body_too_large",
+}
+"""Of what the framework and the guard refuse."""
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """
+    What is wrong: `code` for programs, `detail` for people, `problems` where there are several.
+    """
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    problems: tuple[str, ...] = ()
+
+
+def problem(
+    status: int, code: str, detail: str, problems: Sequence[str] = (), **headers: str
+) -> Response:
+    """The answer that says it; names of `headers` are written with `_` for `-`."""
+    said = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=code,
+        detail=detail,
+        problems=tuple(problems),
+    )
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if status == 503:
+        named.setdefault("Retry-After", str(RETRY_AFTER_S))
+    return Response(msgspec.json.encode(said), status, headers=named, media_type=MEDIA_TYPE)
+
+
+def of_error(request: Request, error: Exception) -> Response:
+    """The answer for an error of ours."""
+    assert isinstance(error, MulliganError)
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+    problems = error.problems if isinstance(error, WorkflowInvalid) else ()
+    return problem(status, _code(type(error).__name__), str(error), problems)
+
+
+def of_http(request: Request, error: Exception) -> Response:
+    """The answer for what the framework itself refuses: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    headers: Mapping[str, str] = error.headers or {}
+    code = _CODES.get(error.status_code, "request_invalid")
+    return problem(error.status_code, code, str(error.detail), **headers)
+
+
+def of_request(request: Request, error: Exception) -> Response:
+    """The answer for a request that does not fit: where and why, never what was sent."""
+    assert isinstance(error, RequestValidationError)
+    found = [f"{'.'.join(map(str, one['loc']))}: {_rule(one)}" for one in error.errors()]
+    shown, more = found[:MOST_PROBLEMS], len(found) - MOST_PROBLEMS
+    detail = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+    return problem(422, "request_invalid", detail, shown)
+
+
+def _rule(one: Any) -> str:
+    # These texts may quote the value; pydantic's others are fixed.
+    quotes = one["type"] in ("value_error", "assertion_error", "json_invalid")
+    return "can't be used" if quotes else str(one["msg"])
+
+
+def _code(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
