@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from mulligan._version import __version__
 from mulligan.client import Client
 from mulligan.errors import MulliganError
-from mulligan.web import decisions, health, runs, sessions, totals, workflows
+from mulligan.web import browsing, decisions, health, runs, sessions, totals, workflows
 from mulligan.web.access import Access
 from mulligan.web.catalogue import Catalogue
 from mulligan.web.guard import Guard
@@ -30,6 +31,7 @@ ROUTERS = (
     decisions.router,
     workflows.router,
     totals.router,
+    browsing.router,
 )
 
 
@@ -40,7 +42,10 @@ def create_app(client: Client, access: Access, catalogue: Catalogue | None = Non
     """
     app = FastAPI(title="mulligan", version=__version__, docs_url=None, redoc_url=None)
     app.state.surroundings = Surroundings(
-        client=client, access=access, catalogue=catalogue or Catalogue()
+        client=client,
+        access=access,
+        catalogue=catalogue or Catalogue(),
+        browsing=CapacityLimiter(browsing.MOST_AT_ONCE),
     )
     for router in ROUTERS:
         app.include_router(router)

@@ -114,3 +114,20 @@ class SignIn(_Body):
     """A token, for a page that can't keep one."""
 
     token: Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class WebUse(BaseModel):
+    """
+    A command of `web_use` with its arguments beside it: `{"command": "observe", "url": "…"}`.
+
+    `session` is one caller, whose window and page tokens are its own; the first command may leave
+    it out, the next ones name the one that was answered. `call` is this command's id: the same id
+    again is the same command, and an act is not done twice. `window` is a window of `mulligan
+    browser` that is to be used instead of one that is made for the session.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    session: Name | None = None
+    call: Name | None = None
+    window: Name | None = None

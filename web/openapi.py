@@ -19,6 +19,7 @@ from mulligan.projections.usage import RunUsage, UsageTotals
 from mulligan.replies import Answered, Decided, Done, Enqueued, Forked
 from mulligan.web.access import OPEN_PATHS, Access
 from mulligan.web.answers import REF
+from mulligan.web.browsing import WebUsed
 from mulligan.web.catalogue import WorkflowList
 from mulligan.web.health import Health
 from mulligan.web.problems import Problem
@@ -42,6 +43,7 @@ SHAPES = (
     Session,
     Trace,
     UsageTotals,
+    WebUsed,
     WorkflowList,
 )
 """Every shape that a route says it gives."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Annotated, cast
 
 import msgspec
+from anyio import CapacityLimiter
 from fastapi import Depends, Path
 from starlette.requests import HTTPConnection
 
@@ -21,6 +22,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     client: Client
     access: Access
     catalogue: Catalogue
+    browsing: CapacityLimiter
 
 
 def surroundings_of(request: HTTPConnection) -> Surroundings:

@@ -228,3 +228,11 @@ def test_a_token_lets_in_and_a_cookie_stands_for_it(server: ValkeyServer, tmp_pa
         assert api.refusal("GET", "/runs") == (401, "token_missing")
         schema = api.get("/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
         assert schema["paths"]["/runs"]["get"]["security"] == [{"token": []}]
+
+
+def test_without_a_bridge_browsing_is_an_error_of_its_own(api: Api) -> None:
+    """web6: the request is carried out, the command is not."""
+    answered = api.post("/api/web-use", {"command": "list_pages"})
+    assert (answered["is_error"], answered["code"]) == (True, "desktop_unavailable")
+    assert answered["session"]
+    assert api.refusal("POST", "/api/web-use", json=["list_pages"]) == (422, "request_invalid")
