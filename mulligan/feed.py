@@ -62,12 +62,19 @@ class Reference(msgspec.Struct, frozen=True):
 class FeedReading:
     """
     The references of all partitions in turn, from `places` on (feed ids by partition; none: from
-    the beginning). `places` is how far it has read.
+    the beginning). `places` is how far it has read, and `known` the entries that whoever goes on
+    has read last, by partition: where one is missing, the server was set back.
     """
 
-    def __init__(self, store: EventStore, places: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        places: Mapping[int, str] | None = None,
+        known: Mapping[int, str] | None = None,
+    ) -> None:
         self._store = store
         self._last: dict[int, FeedEntry] = {}
+        self._known = dict(known or {})
         self.places = dict.fromkeys(range(store.partitions()), "0") | dict(places or {})
 
     def turn(self, wait_ms: int) -> Iterator[Reference | Gap | SetBack]:
@@ -82,29 +89,35 @@ class FeedReading:
         except FeedTrimmed as gap:
             self.places[partition] = gap.trimmed
             self._last.pop(partition, None)
+            self._known.pop(partition, None)
             yield Gap(partition=partition, after=after, through=gap.trimmed)
             return
         # Asked after the read: what a feed set back holds instead is not mixed with the rest.
-        known = self._last.get(partition)
-        if known is not None and self._was_set_back(partition, known):
-            del self._last[partition]
+        lost = self._lost(partition)
+        if lost is not None:
+            self._last.pop(partition, None)
             self.places[partition] = "0"
-            yield SetBack(partition=partition, after=known.id)
+            yield SetBack(partition=partition, after=lost)
             return
         for entry in entries:
             self.places[partition], self._last[partition] = entry.id, entry
             yield Reference(partition, entry)
 
-    def _was_set_back(self, partition: int, known: FeedEntry) -> bool:
-        """Whether a reference that was read is gone, or another, and not because it was trimmed."""
-        found = self._store.feed_entry(partition, known.id)
+    def _lost(self, partition: int) -> str | None:
+        """The reference that was read last, if it is gone, or another, and was not trimmed."""
+        last = self._last.get(partition)
+        known = self._known.pop(partition, None) if last is None else last.id
+        if known is None:
+            return None
+        found = self._store.feed_entry(partition, known)
         if found is not None:
-            return found != known
+            return None if last in (None, found) else known
         try:
             self._store.feed(partition, limit=1)
         except FeedTrimmed as gap:
-            return gap.trimmed != known.id  # a trim beyond it would have been told as a gap
-        return True
+            if gap.trimmed == known:  # a trim beyond it would have been told as a gap
+                return None
+        return known
 
 
 def wait_ms(partitions: int) -> int:

@@ -6,6 +6,8 @@ The application: a client's runs over HTTP.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from anyio import CapacityLimiter
@@ -16,18 +18,20 @@ from starlette.exceptions import HTTPException
 from mulligan._version import __version__
 from mulligan.client import Client
 from mulligan.errors import MulliganError
-from mulligan.web import browsing, decisions, health, runs, sessions, totals, workflows
+from mulligan.web import browsing, decisions, health, runs, sessions, streams, totals, workflows
 from mulligan.web.access import Access
 from mulligan.web.catalogue import Catalogue
 from mulligan.web.guard import Guard
 from mulligan.web.openapi import describe
 from mulligan.web.problems import of_error, of_http, of_request
 from mulligan.web.surroundings import Surroundings
+from mulligan.web.tails import Tails
 
 ROUTERS = (
     health.router,
     sessions.router,
     runs.router,
+    streams.router,
     decisions.router,
     workflows.router,
     totals.router,
@@ -40,12 +44,15 @@ def create_app(client: Client, access: Access, catalogue: Catalogue | None = Non
     An application over a client, which stays the caller's to close. `catalogue` are the workflows
     that may be asked for; by default those that ship.
     """
-    app = FastAPI(title="mulligan", version=__version__, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="mulligan", version=__version__, docs_url=None, redoc_url=None, lifespan=_living
+    )
     app.state.surroundings = Surroundings(
         client=client,
         access=access,
         catalogue=catalogue or Catalogue(),
         browsing=CapacityLimiter(browsing.MOST_AT_ONCE),
+        tails=Tails(client),
     )
     for router in ROUTERS:
         app.include_router(router)
@@ -55,3 +62,12 @@ def create_app(client: Client, access: Access, catalogue: Catalogue | None = Non
     app.add_middleware(Guard, access=access)
     app.openapi = partial(describe, app, access)  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def _living(app: FastAPI) -> AsyncIterator[None]:
+    """While it takes requests, somebody follows the log for all who want to be told."""
+    tails: Tails = app.state.surroundings.tails
+    tails.start()
+    yield
+    await tails.stop()

@@ -24,6 +24,7 @@ from mulligan.web.catalogue import WorkflowList
 from mulligan.web.health import Health
 from mulligan.web.problems import Problem
 from mulligan.web.sessions import Session
+from mulligan.web.streams import RECORDS
 
 SHAPES = (
     Answered,
@@ -60,7 +61,7 @@ def describe(app: FastAPI, access: Access) -> dict[str, Any]:
         schema = get_openapi(
             title="mulligan", version=__version__, description=DESCRIPTION, routes=app.routes
         )
-        _, shapes = msgspec.json.schema_components(SHAPES, ref_template=REF)
+        _, shapes = msgspec.json.schema_components((*SHAPES, *RECORDS), ref_template=REF)
         schema.setdefault("components", {}).setdefault("schemas", {}).update(shapes)
         if access.needs_token:
             _add_security(schema)

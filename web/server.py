@@ -4,12 +4,15 @@ The server that carries the application: uvicorn, told to keep its words and its
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mulligan.errors import EnvironmentUnfit
 
@@ -39,14 +42,28 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def allow_connections() -> None:
+    """Let this process have as many connections as the system lets it: each takes a descriptor."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _Connection(H11Protocol):
+    """Lets a response cut off a client that takes nothing: closing waits for it, for ever."""
+
+    def connection_made(self, transport: Any) -> None:
+        self.app_state = {**self.app_state, "cut_off": transport.abort}
+        super().connection_made(transport)
+
+
 class Server(uvicorn.Server):
     """Serves an application on a socket until `end` is called; `told` once it takes requests."""
 
-    def __init__(self, app: ASGIApp, told: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, app: FastAPI, told: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=_Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -59,6 +76,7 @@ class Server(uvicorn.Server):
             )
         )
         self._told = told
+        self._app = app
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -69,6 +87,11 @@ class Server(uvicorn.Server):
         """Take no more requests and let those under way end; again: wait for none of them."""
         self.force_exit = self.should_exit
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End streams first: they would last for ever."""
+        self._app.state.surroundings.tails.leave()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Take requests, and say so."""

@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from mulligan.client import Client
 from mulligan.web.access import Access
 from mulligan.web.catalogue import Catalogue
+from mulligan.web.tails import Tails
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     catalogue: Catalogue
     browsing: CapacityLimiter
+    tails: Tails
 
 
 def surroundings_of(request: HTTPConnection) -> Surroundings:

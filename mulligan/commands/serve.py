@@ -55,11 +55,12 @@ def serve(app: str | None, host: str, port: int, workflows: tuple[str, ...], as_
     from mulligan.web.access import Access
     from mulligan.web.app import create_app
     from mulligan.web.catalogue import Catalogue
-    from mulligan.web.server import Server, listen
+    from mulligan.web.server import Server, allow_connections, listen
 
     settings = load_settings()
     _check_reach(settings, host)
     configure_logs(settings.log_level)
+    allow_connections()
     catalogue = Catalogue(load_app(app) if app is not None else None, workflows)
     access = Access(
         settings.http_tokens.split(",") if settings.http_tokens else (), settings.http_hosts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,13 @@ def test_without_a_bridge_browsing_is_an_error_of_its_own(api: Api) -> None:
     assert (answered["is_error"], answered["code"]) == (True, "desktop_unavailable")
     assert answered["session"]
     assert api.refusal("POST", "/api/web-use", json=["list_pages"]) == (422, "request_invalid")
+
+
+def test_openapi_names_what_it_describes(api: Api) -> None:
+    """Every reference leads somewhere, and every route is there."""
+    schema = api.get("/openapi.json")
+    names = set(schema["components"]["schemas"])
+    named = set(re.findall(r"#/components/schemas/([^\"]+)", json.dumps(schema)))
+    assert named <= names
+    assert {"/runs/{run}/events", "/api/web-use", "/readyz"} <= set(schema["paths"])
+    assert "security" not in schema["paths"]["/runs"]["get"], "no token is asked for"
