@@ -186,6 +186,7 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
         node=effect.node,
         output=Payload.of(result.value) if result is not None and error is None else None,
         error=error,
+        questions=result.questions if result is not None else (),
         unknown=plan.effect == "write" and _open_ended(result),
     )
 

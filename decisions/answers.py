@@ -91,11 +91,17 @@ def _by_question(question: OpenRequest, given: Given) -> dict[str, str]:
             raise InvalidInput(f"{question.id} has no question {name!r}{hint}")
     missing = [name for name in ids if name not in answers]
     if missing:
+        wanted = [_option(one) for one in question.questions if one.id in missing]
         raise InvalidInput(
             f"{question.id}: no answer to {', '.join(map(repr, missing))}; all of its questions "
-            f"want one: {', '.join(f'--option {name}=LABEL' for name in missing)}"
+            f"want one: {', '.join(wanted)}"
         )
     return {one.id: _answer(one, answers[one.id]) for one in question.questions}
+
+
+def _option(question: Question) -> str:
+    """How the command line answers a question."""
+    return f"--option {question.id}=LABEL" if question.options else f"--text {question.id}=…"
 
 
 def _object(question: OpenRequest, given: Given) -> Mapping[str, Any]:
@@ -116,7 +122,7 @@ def _object(question: OpenRequest, given: Given) -> Mapping[str, Any]:
         return {question.questions[0].id: given}
     raise InvalidInput(
         f"{question.id} asks {len(question.questions)} questions: answer each by its id, "
-        f"as --option {question.questions[0].id}=LABEL, or all in one JSON object"
+        f"as {_option(question.questions[0])}, or all in one JSON object"
     )
 
 

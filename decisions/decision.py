@@ -76,13 +76,14 @@ class ObservedOutcome(msgspec.Struct, frozen=True):
 
 class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What came of a function node's call: an output, or an error; `unknown`: it may have taken
-    effect.
+    What came of a function node's call: an output, or an error, which may be that it has
+    `questions` to people; `unknown`: it may have taken effect.
     """
 
     node: str
     output: Payload | None = None
     error: Cause | None = None
+    questions: tuple[dict[str, Any], ...] = ()
     unknown: bool = False
 
 

@@ -90,6 +90,7 @@ def run_context(state: RunState, call: str, owner: str) -> RunContext:
         owner=owner,
         origin_window=state.origin_window,
         web=state.plan.settings.web,
+        requested_ms=state.requested_ms,
     )
 
 

@@ -4,7 +4,7 @@ A node's own steps: its start, its agent's turns or its function's call, its end
 
 from __future__ import annotations
 
-from mulligan.decisions import invocation, repair, scope
+from mulligan.decisions import asking, invocation, repair, scope
 from mulligan.decisions.decision import (
     CallFunction,
     Context,
@@ -27,6 +27,7 @@ from mulligan.events.facts import (
     TimerSet,
 )
 from mulligan.projections.state import Node, RunState
+from mulligan.schemas.call_names import ANSWERS
 from mulligan.schemas.plan import FunctionPlan
 from mulligan.schemas.run_context import RUN_CONTEXT
 
@@ -87,6 +88,8 @@ def _call(state: RunState, node: Node, plan: FunctionPlan, context: Context, att
         arguments["idempotency_key"] = f"{state.begun_in(node.id)}:{node.id}"
     if RUN_CONTEXT in plan.arguments:
         arguments[RUN_CONTEXT] = run_context(state, node.id, node.id)
+    if ANSWERS in plan.arguments:
+        arguments[ANSWERS] = asking.answers_in(state, node, context.value_of)
     return Step(
         (NewEvent(NodeStarted(), node=node.id, attempt=attempt),),
         effect=CallFunction(node.id, plan, arguments),
@@ -103,6 +106,8 @@ def _retry(state: RunState, node: Node, plan: FunctionPlan, context: Context) ->
 
 
 def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
+    if outcome.questions:
+        return asking.function_asks(state, node, outcome.questions)
     if outcome.output is not None:
         return _one(node, NodeCompleted(output=outcome.output))
     assert outcome.error is not None

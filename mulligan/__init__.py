@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from mulligan.completion.check import check_output
     from mulligan.schemas.builder import Workflow
     from mulligan.single_call import ainvoke, invoke
+    from mulligan.tools.input_needed import InputNeeded
     from mulligan.tools.registry import tool
 
 __all__ = [
     "App",
     "AsyncClient",
     "Client",
+    "InputNeeded",
     "MulliganError",
     "Workflow",
     "__version__",
@@ -35,6 +37,7 @@ _LAZY = {
     "App": "mulligan.app",
     "AsyncClient": "mulligan.async_client",
     "Client": "mulligan.client",
+    "InputNeeded": "mulligan.tools.input_needed",
     "Workflow": "mulligan.schemas.builder",
     "ainvoke": "mulligan.single_call",
     "check_output": "mulligan.completion.check",

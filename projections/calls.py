@@ -177,7 +177,15 @@ DENIED = "a person did not allow this call"
 
 @on(facts.InputRequested)
 def _input_requested(state: RunState, event: Envelope, fact: facts.InputRequested) -> None:
-    """To ask is a call whose result is the answer; asked again it does no harm."""
+    """
+    To ask is a call whose result is the answer; asked again it does no harm. A function node has
+    no conversation; its questions are kept as the calls of one.
+    """
+    if fact.invocation not in state.invocations:
+        asker = Recovery(invocation_id=fact.invocation, limit=0)
+        state.invocations[fact.invocation] = Invocation(
+            id=fact.invocation, recovery=asker, since_ms=event.time_ms
+        )
     given: dict[str, object] = (
         {"questions": list(fact.questions)}
         if fact.questions
@@ -203,6 +211,7 @@ def _input_provided(state: RunState, event: Envelope, fact: facts.InputProvided)
     if call.status == "awaiting_input":
         _put_call(state, replace(call, status="succeeded", result=fact.answer))
         _person_spoke(state, fact.request_id)
+        _call_again(state, fact.request_id)
 
 
 @on(facts.ToolApprovalRequested)
@@ -243,6 +252,18 @@ def _person_spoke(state: RunState, call_id: str) -> None:
     waits = invocation.next_open
     if invocation.reason in ASKS_A_PERSON and not (waits and waits.status in ASKS_A_PERSON):
         unpause(state, invocation, invocation.since_ms)
+
+
+def _call_again(state: RunState, request_id: str) -> None:
+    """A function that asked is not under way: with the answers it is called anew."""
+    node = state.nodes[invocation_of_call(request_id)] if _of_function(state, request_id) else None
+    if node is not None and node.status == "running":
+        put_node(state, replace(node, status="ready"))
+
+
+def _of_function(state: RunState, request_id: str) -> bool:
+    asker = invocation_of_call(request_id)
+    return asker in state.nodes and state.function_of(asker) is not None
 
 
 # --- Agents --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
-from mulligan.events.ids import template_of
+from mulligan.events.ids import invocation_of_call, template_of
 from mulligan.projections.allowance import RESUMABLE
 from mulligan.projections.problem import Invariant, Problem
 from mulligan.projections.repair_history import RepairCheck
@@ -196,8 +196,12 @@ class _Check:
         self._questions.add(fact.request_id)
 
     def question_answered(self, event: Envelope, fact: facts.InputProvided) -> None:
+        """A function that asked is called again, once for the first answer."""
         if fact.request_id not in self._questions:
             self.say(event, f"question {fact.request_id} was never asked")
+        elif fact.request_id not in self._answered:
+            self._answered.add(fact.request_id)
+            self._allow(invocation_of_call(fact.request_id))
 
     def timer_set(self, event: Envelope, fact: facts.TimerSet) -> None:
         """A function that failed is tried again, since its author says so."""

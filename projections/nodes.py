@@ -82,6 +82,8 @@ def _node_completed(state: RunState, event: Envelope, fact: facts.NodeCompleted)
         put_node(
             state, replace(node, status="completed", output=fact.output, ended_ms=event.time_ms)
         )
+        if state.function_of(node.id) is not None:
+            settle(state, node.id, "completed")
 
 
 @on(facts.NodeFailed)

@@ -10,6 +10,7 @@ from mulligan.schemas.problems import did_you_mean
 from mulligan.schemas.run_context import RUN_CONTEXT
 
 __all__ = [
+    "ANSWERS",
     "DECOMPOSE_NAMES",
     "GATES_NAMES",
     "JOIN_NAMES",
@@ -21,6 +22,9 @@ __all__ = [
 
 KEY = "idempotency_key"
 """The parameter by which a function or tool gets the key of its call."""
+
+ANSWERS = "answers"
+"""The parameter by which a function node gets what people answered to its questions."""
 
 GATES_NAMES = ("draft",)
 """What a repair loop gives its gates, before the workflow's values."""
@@ -35,13 +39,13 @@ JOIN_NAMES = ("parts",)
 
 def names_taken(function: Callable[..., Any], offered: Iterable[str]) -> tuple[str, ...]:
     """
-    Those of the offered names, the key and the run's context that `function` takes. One that takes
-    any name is given all but the context, which it has to ask for.
+    Those of the offered names, the key, the run's context and people's answers that `function`
+    takes. One that takes any name is given all but the last two, which it has to ask for.
     """
     parameters = inspect.signature(function).parameters
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     taken = [name for name in (*offered, KEY) if takes_any or name in parameters]
-    return (*taken, *((RUN_CONTEXT,) if RUN_CONTEXT in parameters else ()))
+    return (*taken, *(name for name in (RUN_CONTEXT, ANSWERS) if name in parameters))
 
 
 def call_problems(path: str, function: Callable[..., Any], offered: Iterable[str]) -> Iterator[str]:
@@ -63,4 +67,4 @@ def call_problems(path: str, function: Callable[..., Any], offered: Iterable[str
 def _is_missing(parameter: inspect.Parameter, given: list[str]) -> bool:
     by_name = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     required = by_name and parameter.default is parameter.empty
-    return required and parameter.name not in (*given, KEY, RUN_CONTEXT)
+    return required and parameter.name not in (*given, KEY, RUN_CONTEXT, ANSWERS)

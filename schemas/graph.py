@@ -11,7 +11,9 @@ from mulligan.schemas.problems import Problem, did_you_mean
 
 __all__ = ["ancestors", "find_cycle", "graph_problems", "topological_order"]
 
-RESERVED = frozenset({"input", "item", "index", "true", "false", "null", "idempotency_key"})
+RESERVED = frozenset(
+    {"input", "item", "index", "true", "false", "null", "idempotency_key", "answers"}
+)
 """Names that prompts, conditions and functions know as something else than a node."""
 
 

@@ -88,7 +88,8 @@ class FunctionPlan(msgspec.Struct, frozen=True, kw_only=True, tag="function", ta
     A function node's call: `attempts` in all, with waits doubling up to `backoff_max_ms`.
 
     `arguments` are the parameters that the function is given: ids of earlier nodes (`-` written
-    `_`), `input`, `item`, `index` and `idempotency_key`, as far as it takes them.
+    `_`), `input`, `item`, `index`, `idempotency_key`, `run_context` and `answers`, as far as it
+    takes them.
     """
 
     call: CodeRef

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from mulligan.errors import ToolError
+from mulligan.tools.input_needed import InputNeeded
 
 __all__ = ["ToolResult", "failure", "invalid_arguments", "success"]
 
@@ -20,7 +21,7 @@ MAX_ISSUES = 10
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     A JSON value, or with `is_error` a code and a message of at most 500 characters. With `unknown`
-    a `write` may have taken effect all the same.
+    a `write` may have taken effect all the same. With `questions` a function asks people.
     """
 
     value: Any = None
@@ -28,6 +29,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str | None = None
     message: str | None = None
     unknown: bool = False
+    questions: tuple[dict[str, Any], ...] = ()
 
 
 def success(value: Any) -> ToolResult:
@@ -42,6 +44,9 @@ def failure(error: BaseException) -> ToolResult:
     """The result for what a tool raised; a ToolError brings its own code."""
     if isinstance(error, ToolError):
         return _error(error.code, str(error), unknown=error.unknown)
+    if isinstance(error, InputNeeded):
+        asked = _error("input_needed", f"{error}; only a function node can ask")
+        return msgspec.structs.replace(asked, questions=error.questions)
     code = "timeout" if isinstance(error, TimeoutError) else "tool_exception"
     return _error(code, f"{type(error).__name__}: {error}")
 

@@ -41,7 +41,8 @@ def _how(run: str, request: OpenRequest) -> Iterator[str]:
         yield f"  mulligan approve {run} {request.id}"
         yield f"  mulligan deny {run} {request.id} --reason '…'"
         return
-    answer = " ".join(f"--option {one.id}=…" for one in request.questions) or "'…'"
+    told = ((one.id, "--option" if one.options else "--text") for one in request.questions)
+    answer = " ".join(f"{option} {name}=…" for name, option in told) or "'…'"
     yield f"  mulligan answer {run} --request {request.id} {answer}"
-    if request.questions:
+    if any(one.options for one in request.questions):
         yield "  (--text QUESTION=… for an answer in other words)"
