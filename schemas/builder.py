@@ -58,6 +58,7 @@ class SettingsOptions(TypedDict, total=False):
     retry: dict[str, DurationLike]
     limits: dict[str, int]
     deadline: DurationLike
+    web: dict[str, list[str]]
 
 
 class AgentOptions(TypedDict, total=False):

@@ -30,7 +30,7 @@ TOLD: dict[str, Any] = {**INPUT, "materials": [INPUT["materials"][n] for n in (0
 
 def entry(quote: str, author: str | None = None) -> dict[str, Any]:
     """What a collector finds."""
-    return {"quote": quote, "says": quote, "author": author}
+    return {"quote": quote, "author": author}
 
 
 FOUND = {

@@ -135,10 +135,26 @@ def _save_held(site: Site, given: dict[str, str], posted: bool) -> Answer:
     return 200, {}, _html("Saved", "<h1>Report saved</h1>")
 
 
+def _save_fleetingly(site: Site, given: dict[str, str], posted: bool) -> Answer:
+    """Kept, and said so until there are no rows any more."""
+    site.saved.append(given)
+    script = (
+        "setInterval(async () => { if (!(await (await fetch('/rows')).json()).length) "
+        "document.querySelector('h1').remove() }, 50)"
+    )
+    return 200, {}, _html("Saved", f"<h1>Report saved</h1><script>{script}</script>")
+
+
 def _save_badly(site: Site, given: dict[str, str], posted: bool) -> Answer:
     """Kept, and an error said."""
     site.saved.append(given)
     return 500, {}, _html("Error", "<h1>Internal error</h1>")
+
+
+def _reports(site: Site, given: dict[str, str], posted: bool) -> Answer:
+    """What was saved, by week."""
+    rows = "".join(f"<li>Report of {one.get('week', '')}</li>" for one in site.saved)
+    return 200, {}, _html("Reports", f"<h1>Reports</h1><ul>{rows}</ul>")
 
 
 def _held(site: Site, given: dict[str, str], posted: bool) -> Answer:
@@ -199,7 +215,10 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
     "/form-error": _form_page("/save-badly"),
     "/form-banner": _form_page("/silent", "<p>Report saved</p>"),
     "/silent": _form_page("/silent"),
+    "/form-fleeting": _form_page("/save-fleetingly"),
     "/save": _save,
+    "/save-fleetingly": _save_fleetingly,
+    "/reports": _reports,
     "/save-held": _save_held,
     "/save-badly": _save_badly,
     "/held": _held,

@@ -32,8 +32,4 @@ def stands_in(words: str, text: str) -> bool:
 
 
 def _kept(found: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "quote": " ".join(found["quote"].split()),
-        "says": found["says"].strip(),
-        "author": found["author"],
-    }
+    return {"quote": " ".join(found["quote"].split()), "author": found["author"]}
