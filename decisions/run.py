@@ -174,8 +174,9 @@ def _waits(state: RunState, reason: PauseReason) -> str:
     """What waits: the first of the questions, or the first nodes."""
     if reason in ASKS_A_PERSON:
         return _first([one.line for one in open_requests(state)], "; ")
-    nodes = [node.id for node in state.nodes.values() if node.reason == reason]
-    return f"node {_first(nodes, ', ')}"
+    nodes = [node for node in state.nodes.values() if node.reason == reason]
+    told = f"node {_first([node.id for node in nodes], ', ')}"
+    return f"{told}: {nodes[0].detail}" if len(nodes) == 1 and nodes[0].detail else told
 
 
 def _first(names: list[str], between: str) -> str:

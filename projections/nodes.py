@@ -100,7 +100,7 @@ def _node_failed(state: RunState, event: Envelope, fact: facts.NodeFailed) -> No
 @on(facts.NodePaused)
 def _node_paused(state: RunState, event: Envelope, fact: facts.NodePaused) -> None:
     node = node_of(state, event)
-    put_node(state, replace(node, status="paused", reason=fact.reason))
+    put_node(state, replace(node, status="paused", reason=fact.reason, detail=fact.detail))
     invocation = state.invocations.get(fact.invocation)
     if invocation is not None:
         recovery = replace(invocation.recovery, phase="paused")

@@ -324,6 +324,8 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """of a `for_each` node: instances that have ended"""
     output: Payload | None = None
     reason: PauseReason | None = None
+    detail: str = ""
+    """why it is paused, in words"""
     failure: Cause | None = None
     timer_due_ms: int | None = None
     started_ms: int | None = None
