@@ -51,7 +51,7 @@ def _week(request: dict[str, Any], parsed: dict[str, Any], answers: dict[str, st
     zone = zone_named(request["timezone"])
     if WEEK in answers:
         try:
-            return week_of(answers[WEEK], asked_at, zone)
+            return _begun(week_of(answers[WEEK], asked_at, zone), asked_at)
         except ValueError as error:
             raise _which_week(request, str(error)) from None
     said = parsed["week_said"]
@@ -59,10 +59,17 @@ def _week(request: dict[str, Any], parsed: dict[str, Any], answers: dict[str, st
         raise _which_week(request, "the request names no week")
     for spelled in (said, parsed["week"] or ""):
         try:
-            return week_of(spelled, asked_at, zone)
+            return _begun(week_of(spelled, asked_at, zone), asked_at)
         except ValueError:
             continue
-    raise _which_week(request, f"{said!r} is no week that is understood")
+    raise _which_week(request, f"{said[:80]!r} is no week that has begun")
+
+
+def _begun(week: Week, asked_at: datetime) -> Week:
+    """The week. Raises ValueError where nothing of it was over when the report was asked for."""
+    if week.monday > asked_at.date():
+        raise ValueError(f"{week} has not begun")
+    return week
 
 
 def _which_week(request: dict[str, Any], because: str) -> InputNeeded:

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from mulligan.decisions import people
+from mulligan.decisions.fork import fork
 from mulligan.errors import InvalidInput
 from mulligan.events.facts import EffectClass
 from mulligan.projections.history import problems
@@ -124,6 +125,57 @@ def test_a_run_that_waits_for_an_answer_can_be_cancelled() -> None:
 
     assert "cancelled" == world.state().status
     assert () == open_requests(world.state())
+
+
+def asks_of(item: str, answers: dict[str, str]) -> str:
+    if item not in answers:
+        raise InputNeeded({"id": item, "question": f"Who is {item}?"})
+    return answers[item]
+
+
+def test_each_instance_of_a_for_each_asks_for_itself() -> None:
+    work = FunctionPlan(
+        call=CodeRef(path="s:asks", digest=""),
+        arguments=("item", "answers"),
+        effect="idempotent",
+        attempts=1,
+        backoff_ms=1,
+        backoff_max_ms=1,
+    )
+    world = InMemory(code={"s:asks": asks_of}, seed=3)
+    world.run(plan_of(NodePlan(id="ask", for_each="input", work=work)), ["x", "y"])
+
+    for name in ("x", "y"):
+        state = world.state()
+        (asked,) = [one for one in open_requests(state) if one.questions[0].id == name]
+        append = people.answer(state, f"op{name}", asked.id, f"{name} it is", by="me")
+        assert append is not None
+        world.store.append(append)
+        world.work()
+
+    output = world.state().output
+    assert output is not None
+    assert ["x it is", "y it is"] == output.value
+    assert [] == list(problems(world.events()))
+
+
+def test_a_fork_of_a_run_that_waits_is_asked_too() -> None:
+    world = World(asks, "idempotent", True)
+    at = next(event.version for event in world.events() if event.type == "NodePaused")
+    world.store.append(fork(world.events(), at, "copy", "fork", lambda payload: payload.value))
+    world.work()
+
+    state = world.state("copy")
+    (asked,) = open_requests(state)
+    append = people.answer(state, "op", asked.id, {"a1": "Anna", "why": "so"}, by="me")
+    assert append is not None
+    world.store.append(append)
+    world.work()
+
+    output = world.state("copy").nodes["ask"].output
+    assert output is not None
+    assert {"a1": "Anna", "why": "so"} == output.value
+    assert "paused" == world.state().status, "the first run waits on"
 
 
 @pytest.mark.parametrize(

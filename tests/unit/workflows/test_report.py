@@ -230,6 +230,7 @@ def test_rept3_an_author_that_a_model_makes_up_is_asked_for(
     [
         ({**PARSED, "week_said": None, "week": WEEK}, "week"),
         ({**PARSED, "week_said": "week 48"}, "week"),  # the request says nothing of the kind
+        ({**PARSED, "week_said": "report", "week": "2026-W50"}, "week"),  # it has not begun
         ({**PARSED, "members": ["Zoe"]}, "members"),
     ],
 )
