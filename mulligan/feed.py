@@ -96,6 +96,7 @@ class FeedReading:
         lost = self._lost(partition)
         if lost is not None:
             self._last.pop(partition, None)
+            self._known.pop(partition, None)
             self.places[partition] = "0"
             yield SetBack(partition=partition, after=lost)
             return
@@ -106,7 +107,7 @@ class FeedReading:
     def _lost(self, partition: int) -> str | None:
         """The reference that was read last, if it is gone, or another, and was not trimmed."""
         last = self._last.get(partition)
-        known = self._known.pop(partition, None) if last is None else last.id
+        known = self._known.get(partition) if last is None else last.id
         if known is None:
             return None
         found = self._store.feed_entry(partition, known)

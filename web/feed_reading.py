@@ -57,6 +57,12 @@ class FeedPlace(msgspec.Struct, frozen=True):
         """The same, with another place in one partition."""
         return FeedPlace({**self.orders, partition: order})
 
+    @classmethod
+    def now(cls, store: EventStore) -> FeedPlace:
+        """The end of all feeds."""
+        ends = {partition: store.feed_end(partition) for partition in range(store.partitions())}
+        return cls({partition: order_of(end) for partition, end in ends.items() if end != "0"})
+
     def reading(self, store: EventStore) -> FeedReading:
         """What reads on from here; where an entry that was sent is missing, it says so."""
         there = {

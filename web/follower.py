@@ -173,15 +173,12 @@ class Follower:
     def _begin_all(self, reading: FeedReading, channel: int) -> None:
         """All runs are told of from here on; who knows less reads that for itself."""
         orders = {partition: order_of(after) for partition, after in reading.places.items()}
-        self._all = FeedPlace({p: order for p, order in orders.items() if order[0]})
+        self._all = FeedPlace({part: order for part, order in orders.items() if order[0]})
         self._tell(News(None, channel, (), self._all, reset=True))
 
     def _feed(self) -> FeedReading:
         if self._reading is None:
-            ends = {p: self._store.feed_end(p) for p in range(self._store.partitions())}
-            self._reading = FeedReading(
-                self._store, ends, {p: e for p, e in ends.items() if e != "0"}
-            )
+            self._reading = FeedPlace.now(self._store).reading(self._store)
             # What came before this look was looked for by nobody.
             self._due |= self._runs.keys()
         return self._reading

@@ -82,9 +82,12 @@ async def all_events(
     The events of all runs, as far as the feed refers to them: what was trimmed off it is told as a
     `gap`.
     """
-    place = FeedPlace() if start == "beginning" else None
     if last_event_id:
         place = FeedPlace.of(last_event_id)
+    elif start == "now":
+        place = await around.tails.read(partial(FeedPlace.now, around.client.store))
+    else:
+        place = FeedPlace()
     if around.tails.full:
         return _full()
     return EventStream(around.tails.all(place, follow=follow), around.tails.counted)

@@ -35,8 +35,8 @@ READERS = 8
 
 class _Channel:
     """
-    A ring, and how many follow it. It is whole from `start` on (of a run; all runs: as of `place`,
-    which is not known at first).
+    A ring, and how many follow it. It is whole from `start` on; that of all runs from when it is
+    `known`.
     """
 
     def __init__(self, number: int, start: int = 0) -> None:
@@ -44,7 +44,7 @@ class _Channel:
         self.ring = Ring()
         self.clients = 0
         self._start = start
-        self.place: FeedPlace | None = None
+        self.known = False
 
     @property
     def start(self) -> int:
@@ -57,8 +57,7 @@ class _Channel:
         if news.reset:
             self.ring.clear()
             self._start = 0
-        if isinstance(news.place, FeedPlace):
-            self.place = news.place
+        self.known = True
         self.ring.add(news.lines)
 
 
@@ -161,19 +160,18 @@ class Tails:
 
     # --- All runs --------------------------------------------------------------------------------
 
-    async def all(self, place: FeedPlace | None, *, follow: bool) -> AsyncGenerator[bytes, None]:
-        """What a follower of all runs is sent from a place on; None: from now on."""
+    async def all(self, place: FeedPlace, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """What a follower of all runs is sent from a place on."""
         if not follow:
-            async for lines in self._logged(place or FeedPlace()):
+            async for lines in self._logged(place):
                 for piece in _pieces(lines):
                     yield piece
             yield feed_end_line().raw
             return
         with self._watching_all() as channel:
-            while channel.place is None and not self._leaving:
+            while not channel.known and not self._leaving:
                 if not await channel.ring.news(channel.ring.end, HEARTBEAT_S):
                     yield HEARTBEAT
-            place = place if place is not None else channel.place or FeedPlace()
             while not self._leaving:
                 number = channel.ring.end
                 async for lines in self._logged(place):

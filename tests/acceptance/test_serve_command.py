@@ -14,7 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from mulligan.errors import EnvironmentUnfit
 from mulligan.testing.server import ValkeyServer
+from mulligan.web.server import listen
 
 TOKEN = "s" * 40
 
@@ -44,11 +46,10 @@ def test_it_serves_until_it_is_told_to_end(server: ValkeyServer, tmp_path: Path)
     assert TOKEN not in said
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "no.such.host.example"])
 def test_what_others_can_reach_needs_a_token(
-    command: Callable[..., subprocess.CompletedProcess[str]], host: str, tmp_path: Path
+    command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    refused = command("serve", "--host", host, folder=tmp_path)
+    refused = command("serve", "--host", "0.0.0.0", folder=tmp_path)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "MULLIGAN_HTTP_TOKENS" in refused.stderr
     assert not (tmp_path / ".mulligan").exists(), "refused before anything was begun"
@@ -63,11 +64,8 @@ def test_a_token_that_is_a_word_is_refused_and_not_shown(
     assert "canary" not in refused.stderr
 
 
-def test_a_port_that_is_taken_is_told(
-    command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, server: ValkeyServer
-) -> None:
+def test_a_port_that_is_taken_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        refused = command("serve", "--port", port, folder=tmp_path, MULLIGAN_REDIS_URL=server.url)
-    assert refused.returncode == 5
-    assert f"port {port}" in refused.stderr
+        port = taken.getsockname()[1]
+        with pytest.raises(EnvironmentUnfit, match=f"port {port}"):
+            listen("127.0.0.1", port)

@@ -66,6 +66,8 @@ def test_every_variable_is_read_as_what_it_must_be(monkeypatch: pytest.MonkeyPat
         "browser_networks": ('["10.0.0.0/8"]', ("10.0.0.0/8",)),
         "browser_secrets": ('{"A": ["b"]}', {"A": ("b",)}),
         "browser_files": ("f", Path("f")),
+        "http_tokens": (f"{'t' * 32},{'u' * 32}", f"{'t' * 32},{'u' * 32}"),
+        "http_hosts": ('["a.example"]', ("a.example",)),
     }
     for name, (text, _) in told.items():
         monkeypatch.setenv(f"MULLIGAN_{name.upper()}", text)
