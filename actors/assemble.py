@@ -7,11 +7,14 @@ from __future__ import annotations
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
+from mulligan.actors.write_intents import WriteIntents
 from mulligan.app import load_app
 from mulligan.embedded import ensure_server
+from mulligan.events.folder_intents import FolderIntents
 from mulligan.events.redis_deltas import RedisDeltas
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.redis_sync import LogSync
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
@@ -34,7 +37,8 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
 
     Raises:
         InvalidInput: there is no such app, or it is none; or limits name no provider.
-        EnvironmentUnfit: no server, or one that is not set up for a log.
+        EnvironmentUnfit: no server, or one that is not set up for a log; or intents of writes can't
+            be kept as the settings say.
     """
     if app is not None:
         load_app(app)
@@ -57,4 +61,13 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         lanes=lanes,
         slots=RedisSlots(url),
         deltas=RedisDeltas(url, store.partitions),
+        intents=_intents(settings, url),
     )
+
+
+def _intents(settings: Settings, url: str) -> WriteIntents:
+    witness = None
+    if settings.intents_dir is not None:
+        witness = FolderIntents(settings.intents_dir)
+        witness.check()
+    return WriteIntents(witness, LogSync(url) if settings.write_intents == "synced" else None)

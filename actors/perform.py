@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 from msgspec.structs import replace
 
 from mulligan.actors.crash_points import reach
+from mulligan.actors.write_process import not_run
 from mulligan.actors.writes import Write
 from mulligan.decisions.decision import (
     AskModel,
@@ -32,8 +33,11 @@ from mulligan.decisions.decision import (
     ToolOutcome,
 )
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED
-from mulligan.events.facts import Cause
+from mulligan.errors import MulliganError
+from mulligan.events.facts import Cause, ToolStartLost
+from mulligan.events.intents import Intent
 from mulligan.events.payload import Payload
+from mulligan.projections.lost_starts import started, told
 from mulligan.providers.port import Cancellation, Failure, Hear, Provider
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
 from mulligan.tools.call import call_function
@@ -44,6 +48,9 @@ if TYPE_CHECKING:
     from mulligan.actors.session import Session
 
 T = TypeVar("T")
+
+SHOWN = 3
+"""Of the writes that the log has lost a message names so many; the facts name all."""
 
 
 def perform(session: Session, effect: Effect) -> Outcome:
@@ -123,12 +130,12 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     if effect.effect == "write":
         write = _write_of(session, "tool", spec, effect.arguments, timeout_ms)
         write = replace(write, key=effect.key, context=effect.context)
-        result = session.runtime.writes.run(session.lease, write)
+        result, lost = _do_write(session, effect.call_id, write)
     else:
-        result = within(timeout_ms, called(tool, effect))
+        result, lost = within(timeout_ms, called(tool, effect)), ()
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("tool.after")
-    return tool_outcome(effect, result, duration_ms, timeout_ms)
+    return replace(tool_outcome(effect, result, duration_ms, timeout_ms), lost=lost)
 
 
 def observe_tool(tool: Tool[..., Any], effect: ObserveTool) -> ObservedOutcome:
@@ -174,11 +181,10 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
     started_s = time.monotonic()
     if plan.effect == "write":
         write = _write_of(session, "function", plan.call, effect.arguments, plan.timeout_ms)
-        result = session.runtime.writes.run(session.lease, write)
+        result, lost = _do_write(session, effect.node, write)
     else:
-        result = within(
-            plan.timeout_ms, partial(call_function, function, deepcopy(effect.arguments))
-        )
+        call = partial(call_function, function, deepcopy(effect.arguments))
+        result, lost = within(plan.timeout_ms, call), ()
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
     error = _error(result, duration_ms, plan.timeout_ms)
@@ -188,6 +194,7 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
         error=error,
         questions=result.questions if result is not None else (),
         unknown=plan.effect == "write" and _open_ended(result),
+        lost=lost,
     )
 
 
@@ -216,6 +223,41 @@ def _rework(session: Session, effect: ReworkDraft) -> DraftOutcome:
         quality=quality.value if quality is not None else None,
         error=_error(failed, 0, None),
     )
+
+
+def _do_write(
+    session: Session, call_id: str, write: Write
+) -> tuple[ToolResult | None, tuple[ToolStartLost, ...]]:
+    """
+    Run it, if its start is as safe as was asked for, and no other write of the run is known to a
+    witness that the log has lost. Else say why not, and what was lost.
+    """
+    fold = session.fold
+    starts = started(fold.branch(), call_id)
+    if not starts:
+        return not_run("the log has lost its start: the server was set back"), ()
+    intent = Intent(
+        run=session.run,
+        call_id=call_id,
+        execution=len(starts),
+        event=starts[-1],
+        code=write.path,
+        digest=Payload.of(write.arguments).digest if write.kind == "tool" else "",
+        at_ms=session.now_ms(),
+    )
+    try:
+        lost = session.runtime.intents.announce(intent, fold.branch, fold.catch_up)
+    except MulliganError as error:
+        return not_run(str(error)), ()
+    if lost:
+        return _not_begun(lost), lost
+    return session.runtime.writes.run(session.lease, write), ()
+
+
+def _not_begun(lost: tuple[ToolStartLost, ...]) -> ToolResult:
+    shown = "; ".join(told(one) for one in lost[:SHOWN]) + (" …" if len(lost) > SHOWN else "")
+    message = f"it was not begun: the log was set back, and had lost the start of {shown}"
+    return ToolResult(is_error=True, code="start_lost", message=message[:500], unknown=True)
 
 
 def _write_of(

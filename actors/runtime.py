@@ -19,6 +19,7 @@ from mulligan.actors.roster import Roster
 from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
 from mulligan.actors.slots import SlotKeeper
+from mulligan.actors.write_intents import WriteIntents
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
 from mulligan.events.deltas import Deltas
@@ -34,7 +35,8 @@ class Runtime:
     """
     One a process. Its actors are declared on `broker`; it sends the messages that wake them. `app`
     is what the worker was told to import; `lanes` are what limits requests, `slots` where they are
-    counted (in this process, if not given); `deltas` is where live output goes, None for nowhere.
+    counted (in this process, if not given); `deltas` is where live output goes, None for nowhere;
+    `intents` is what has to be so before a write begins.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Runtime:
         lanes: Lanes | None = None,
         slots: Slots | None = None,
         deltas: Deltas | None = None,
+        intents: WriteIntents | None = None,
     ) -> None:
         self.store = store
         self.broker = broker
@@ -60,6 +63,7 @@ class Runtime:
         self.roster = Roster(store, app)
         self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))
         self.writes: Writes = WriteProcesses(leases, app)
+        self.intents = intents or WriteIntents()
         self.live = LiveOutput(deltas)
         self.draining = False
         self.hints = Hints(broker)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from mulligan.events.envelope import NewEvent
-from mulligan.events.facts import Cause, EffectClass
+from mulligan.events.facts import Cause, EffectClass, ToolStartLost
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import Sealed
 from mulligan.events.store import Move
@@ -56,7 +56,8 @@ class ModelOutcome(msgspec.Struct, frozen=True):
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
     What came of a tool's `execution`: a result, or a typed error; `unknown`: it may have taken
-    effect.
+    effect. It was not begun where there are `lost` starts: of writes that a witness knows of, and
+    the log does not.
     """
 
     call_id: str
@@ -65,6 +66,7 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Cause | None = None
     unknown: bool = False
     duration_ms: int
+    lost: tuple[ToolStartLost, ...] = ()
 
 
 class ObservedOutcome(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class ObservedOutcome(msgspec.Struct, frozen=True):
 class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
     What came of a function node's call: an output, or an error, which may be that it has
-    `questions` to people; `unknown`: it may have taken effect.
+    `questions` to people; `unknown`: it may have taken effect. For `lost` see `ToolOutcome`.
     """
 
     node: str
@@ -85,6 +87,7 @@ class FunctionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: Cause | None = None
     questions: tuple[dict[str, Any], ...] = ()
     unknown: bool = False
+    lost: tuple[ToolStartLost, ...] = ()
 
 
 class DraftOutcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,9 @@ from mulligan.decisions.decision import (
     Release,
     RunTool,
     Step,
+    ToolOutcome,
 )
+from mulligan.decisions.receipts import receipt
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     EffectReconciled,
@@ -62,6 +64,23 @@ def unsettled(invocation: Invocation) -> bool:
         call.effect == "write" and call.status in ("started", "unknown")
         for call in invocation.calls.values()
     )
+
+
+def returned(state: RunState, invocation: Invocation, outcome: ToolOutcome) -> Step:
+    """
+    What follows from what a tool came to. Writes of which the log had lost the start are for a
+    person to look at; only of the very same call its tool's own observation may be asked.
+    """
+    call = invocation.calls[outcome.call_id]
+    events = [_event(invocation, one) for one in outcome.lost]
+    events.append(_event(invocation, receipt(outcome)))
+    same = all(
+        (one.call_id, one.digest) == (call.id, call.arguments.digest) for one in outcome.lost
+    )
+    if outcome.lost and not (same and _verifiable(state, invocation, call)):
+        detail = outcome.error.message if outcome.error is not None else ""
+        events.append(_event(invocation, _asks(invocation, detail)))
+    return Step(tuple(events))
 
 
 def _start(state: RunState, invocation: Invocation, call: Call, context: Context) -> Step:
@@ -146,12 +165,12 @@ def observed(invocation: Invocation, outcome: ObservedOutcome) -> Step:
 
 
 def _reconcile(invocation: Invocation, call: Call) -> NewEvent:
-    paused = NodePaused(
-        reason="reconciliation_required",
-        invocation=invocation.id,
-        detail=f"{call.name} ({call.id}) may or may not have taken effect",
-    )
-    return _event(invocation, paused)
+    detail = f"{call.name} ({call.id}) may or may not have taken effect"
+    return _event(invocation, _asks(invocation, detail))
+
+
+def _asks(invocation: Invocation, detail: str) -> NodePaused:
+    return NodePaused(reason="reconciliation_required", invocation=invocation.id, detail=detail)
 
 
 def _event(invocation: Invocation, fact: Fact) -> NewEvent:

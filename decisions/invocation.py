@@ -8,7 +8,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mulligan.decisions import allowance, effects, parts, receipts
+from mulligan.decisions import allowance, effects, parts
 from mulligan.decisions.capacity import Compact, Fits, TooLong, planned
 from mulligan.decisions.conversation import next_request, turn_number
 from mulligan.decisions.decision import (
@@ -42,7 +42,7 @@ def proceed(
     if isinstance(outcome, ObservedOutcome):
         return effects.observed(invocation, outcome)
     if isinstance(outcome, ToolOutcome):
-        return Step((event(invocation, receipts.receipt(outcome)),))
+        return effects.returned(state, invocation, outcome)
     if invocation.status != "active":
         return _paused(state, invocation, context)
     if invocation.request is not None:

@@ -112,7 +112,8 @@ def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
         return _one(node, NodeCompleted(output=outcome.output))
     assert outcome.error is not None
     if outcome.unknown:
-        return _one(node, _unknown(node, outcome.error.message))
+        facts = (*outcome.lost, _unknown(node, outcome.error.message))
+        return Step(tuple(NewEvent(one, node=node.id, attempt=node.attempt) for one in facts))
     plan = _plan(state, node)
     if node.attempt >= plan.attempts:
         return _one(node, NodeFailed(code=outcome.error.kind, message=outcome.error.message))

@@ -523,6 +523,21 @@ class ToolReceiptArrived(Fact, frozen=True, kw_only=True):
     duration_ms: int | None = None
 
 
+class ToolStartLost(Fact, frozen=True, kw_only=True):
+    """
+    A witness outside the log knows of this start of a write, a tool's or a function node's, and the
+    log had lost it: its server was set back. Whether it took effect is open. `event` is the id of
+    the start that was lost, `digest` that of its arguments, `at_ms` when it was noted.
+    """
+
+    call_id: str
+    execution: int
+    event: str = ""
+    code: str = ""
+    digest: str = ""
+    at_ms: int = 0
+
+
 class EffectReconciled(Fact, frozen=True, kw_only=True):
     """An observation or an operator said what became of an unknown effect."""
 

@@ -10,6 +10,7 @@ Every error that mulligan raises.
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
     │   ├── CodeMissing              this worker lacks the code that a run's plan names
     │   ├── ArchiveUnfit             archived runs can't be kept where they are to be
+    │   ├── IntentsUnfit             intents of writes can't be kept outside the log
     │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
     │   ├── StoreFull                the server is out of memory for new work
     │   └── StoreUnfit               the server evicts keys, or runs a version that can't work
@@ -47,6 +48,7 @@ __all__ = [
     "ExpressionFailed",
     "FeedTrimmed",
     "InboxMoved",
+    "IntentsUnfit",
     "InvalidInput",
     "InvocationFailed",
     "LeaseFenced",
@@ -141,6 +143,10 @@ class CodeMissing(EnvironmentUnfit):
 
 class ArchiveUnfit(EnvironmentUnfit):
     """Archived runs can't be kept where they are to be; they stay where they were."""
+
+
+class IntentsUnfit(EnvironmentUnfit):
+    """Intents of writes can't be kept where they are to be, or not as surely as was asked for."""
 
 
 class StoreUnavailable(EnvironmentUnfit):

@@ -85,6 +85,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `http_tokens` are those with which the HTTP API lets in, each as good as the others, and
     `http_hosts` the names under which it is asked for, besides `localhost` and addresses.
 
+    `intents_dir` is where starts of writes are noted outside the log, so that none is repeated
+    after a failover that has lost its start; all workers of a log are given the same, and those of
+    no other. With `write_intents` at `synced` workers refuse a server that can't promise that a
+    start is on disk before its write begins.
+
     `model_limits` are by `PROVIDER/ID`, or by `PROVIDER` for all its models without limits of their
     own together; all workers of a deployment are given the same.
     """
@@ -119,6 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=dict)
     data_dir: Annotated[Path, Meta(description="the path of a folder")] = Path(".mulligan")
     archive_dir: Annotated[Path | None, Meta(description="the path of a folder")] = None
+    intents_dir: Annotated[Path | None, Meta(description="the path of a folder")] = None
+    write_intents: Annotated[
+        Literal["logged", "synced"], Meta(description="logged or synced, in small letters")
+    ] = "logged"
     log_level: Annotated[
         LogLevel, Meta(description=f"one of {', '.join(get_args(LogLevel))}, in small letters")
     ] = "info"

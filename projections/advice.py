@@ -8,6 +8,7 @@ from typing import assert_never
 
 from mulligan.events.facts import Cause, PauseReason
 from mulligan.projections.calls import is_lost_function
+from mulligan.projections.lost_starts import told as told_start
 from mulligan.projections.open_requests import open_requests
 from mulligan.projections.state import RunState
 
@@ -43,7 +44,8 @@ def why(state: RunState) -> str:
         if one.recovery.cause is not None and one.status == "paused"
     ]
     asked = [one.line for one in open_requests(state)]
-    told = "; ".join(causes + _unknown_effects(state) + asked) or state.detail
+    effects = [*_unknown_effects(state), *_lost(state)]
+    told = "; ".join(causes + effects + asked) or state.detail
     return ": ".join(filter(None, (state.reason, told)))
 
 
@@ -102,6 +104,12 @@ def _of_pause(state: RunState, reason: PauseReason) -> tuple[str, ...]:
 def _causes(state: RunState) -> list[Cause]:
     recoveries = [one.recovery for one in state.invocations.values() if one.status == "paused"]
     return [recovery.cause for recovery in recoveries if recovery.cause is not None]
+
+
+def _lost(state: RunState) -> list[str]:
+    """Why effects are asked for that the log knows nothing of."""
+    lost = state.lost_starts if state.reason == "reconciliation_required" else ()
+    return [f"the log was set back, and had lost the start of {told_start(one)}" for one in lost]
 
 
 def _unsettled(state: RunState) -> tuple[str, ...]:

@@ -66,7 +66,11 @@ def _tool_requested(state: RunState, event: Envelope, fact: facts.ToolRequested)
 @on(facts.ToolStarted)
 def _tool_started(state: RunState, event: Envelope, fact: facts.ToolStarted) -> None:
     call = _call(state, fact.call_id)
-    _put_call(state, replace(call, status="started", executions=fact.execution))
+    starts = (*call.write_starts, event.id) if call.effect == "write" else ()
+    _put_call(
+        state,
+        replace(call, status="started", executions=fact.execution, write_starts=starts),
+    )
 
 
 @on(facts.ToolSucceeded)
@@ -126,6 +130,11 @@ def settles(call: Call, receipt: facts.ToolReceiptArrived) -> bool:
         return call.status not in ANSWERED_CALL
     newest = receipt.execution == call.executions
     return receipt.outcome == "failed" and newest and call.status == "unknown"
+
+
+@on(facts.ToolStartLost)
+def _start_lost(state: RunState, event: Envelope, fact: facts.ToolStartLost) -> None:
+    state.lost_starts = (*state.lost_starts, fact)
 
 
 @on(facts.EffectReconciled)

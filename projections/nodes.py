@@ -55,6 +55,8 @@ def _ready(state: RunState, event: Envelope, fact: facts.NodeReady) -> None:
 def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> None:
     node = node_of(state, event)
     started = node.started_ms if node.started_ms is not None else event.time_ms
+    function = state.function_of(node.id)
+    writes = function is not None and function.effect == "write"
     put_node(
         state,
         replace(
@@ -63,6 +65,7 @@ def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> 
             attempt=event.attempt or 1,
             started_ms=started,
             timer_due_ms=None,
+            write_starts=(*node.write_starts, event.id) if writes else (),
         ),
     )
     work = state.plan_of(node.id).work

@@ -23,6 +23,7 @@ from mulligan.events.facts import (
     RepairableKind,
     RetryReason,
     ReviewVerdict,
+    ToolStartLost,
 )
 from mulligan.events.ids import node_of_invocation, template_of
 from mulligan.events.payload import Payload
@@ -93,6 +94,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     key: str = ""
     status: CallStatus = "requested"
     executions: int = 0
+    write_starts: tuple[str, ...] = ()
+    """the events that announced them, of a `write`"""
     approved: bool = False
     """a person allowed it"""
     result: Payload | None = None
@@ -332,6 +335,8 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ended_ms: int | None = None
     cause: str = ""
     """the event that made it ready"""
+    write_starts: tuple[str, ...] = ()
+    """the events that announced a call of its function, if that is a `write`"""
     begun_in: str | None = None
     """the run in which its work began, if this one was forked while it was under way"""
 
@@ -370,6 +375,8 @@ class RunState(msgspec.Struct, kw_only=True):
     output: Payload | None = None
     failure: Cause | None = None
     failed_node: str | None = None
+    lost_starts: tuple[ToolStartLost, ...] = ()
+    """writes that a witness knew of when the log had lost their starts"""
     cancel_requested_ms: int | None = None
     origin_window: str | None = None
     """where it was asked for: the browser window whose pages it sees"""

@@ -19,6 +19,7 @@ from mulligan.events.payload import Payload, canonical
 from mulligan.projections import run as runs
 from mulligan.projections import usage as usages
 from mulligan.projections.advice import advice, why
+from mulligan.projections.lost_starts import told
 from mulligan.projections.open_requests import excerpt
 from mulligan.projections.state import RunState
 from mulligan.projections.usage import ModelUsage, RunUsage
@@ -158,6 +159,7 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ToolReceiptArrived: lambda f: (
         f"{f.call_id}: late receipt of execution {f.execution}: {f.outcome}{_more(_late(f))}"
     ),
+    facts.ToolStartLost: lambda f: f"the log had lost the start of {told(f)}",
     facts.EffectReconciled: lambda f: f"{f.call_id}: reconciled as {f.outcome} by {f.by}",
     facts.DecompositionRequested: lambda f: f"{f.invocation}: to be split{_cause(f.cause)}",
     facts.JoinRequested: lambda f: f"{f.invocation}: its parts are joined",

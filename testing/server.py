@@ -28,6 +28,9 @@ LONGEST_SOCKET_PATH_BYTES = 107
 
 START_TIMEOUT_S = 20.0
 
+APPEND_ONLY = "appendonlydir"
+"""Where servers keep their append-only files unless they are told otherwise."""
+
 
 class ValkeyServer:
     """
@@ -103,6 +106,17 @@ class ValkeyServer:
     def restart(self) -> None:
         """Kill it and start it again on its files."""
         self.kill()
+        self.start()
+
+    def copy_files(self, to: Path) -> None:
+        """Copy its append-only files as they are now, to the new folder `to`."""
+        shutil.copytree(self._folder / APPEND_ONLY, to)
+
+    def set_back(self, to: Path) -> None:
+        """Kill it and start it again on files that were copied before, as a failover may."""
+        self.kill()
+        shutil.rmtree(self._folder / APPEND_ONLY)
+        shutil.copytree(to, self._folder / APPEND_ONLY)
         self.start()
 
     def client(self) -> Redis:

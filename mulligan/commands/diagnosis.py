@@ -20,10 +20,12 @@ from mulligan.actors.reconciler import WINDOW
 from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, InvalidInput, MulliganError, StoreUnavailable
+from mulligan.events.folder_intents import FolderIntents
 from mulligan.events.redis_connection import Server, answers, connected, place_of, servers_of
 from mulligan.events.redis_durability import Durability, durability_of
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
+from mulligan.events.redis_sync import LogSync
 from mulligan.events.slots import Lane, Load
 from mulligan.events.store import EventStore
 from mulligan.projections.projector import LAG_LOOK, STORED, lag
@@ -77,6 +79,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from server
     fit = all(finding.state != "bad" for finding in server)
     if fit:
+        yield from _intents(settings, url)
         yield from _projections(url)
         yield _workers(url)
         yield from _lanes(settings, url)
@@ -227,6 +230,20 @@ def _queue(settings: Settings, store_url: str) -> Iterator[Finding]:
         yield note("queue", f"{waiting} wake-ups wait ({where})", "start more workers")
     else:
         yield good("queue", f"{waiting} wake-ups wait ({where})")
+
+
+def _intents(settings: Settings, url: str) -> Iterator[Finding]:
+    """How the starts of writes are kept, as far as more is asked for than that they are logged."""
+    try:
+        if settings.intents_dir is not None:
+            folder = FolderIntents(settings.intents_dir)
+            folder.check()
+            yield good("intents", f"starts of writes are noted in {folder.place} too")
+        if settings.write_intents == "synced":
+            LogSync(url).close()
+            yield good("intents", "starts of writes are on the server's disk before they begin")
+    except MulliganError as error:
+        yield bad("intents", str(error))
 
 
 def _workers(url: str) -> Finding:

@@ -52,6 +52,8 @@ def test_every_variable_is_read_as_what_it_must_be(monkeypatch: pytest.MonkeyPat
         "model_limits": ('{"a": {"concurrent": 1}}', {"a": RequestLimit(concurrent=1)}),
         "data_dir": ("here", Path("here")),
         "archive_dir": ("there", Path("there")),
+        "intents_dir": ("noted", Path("noted")),
+        "write_intents": ("synced", "synced"),
         "log_level": ("error", "error"),
         "repetition_max_period": ("1", 1),
         "repetition_min_repeats": ("2", 2),
