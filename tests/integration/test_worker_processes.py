@@ -38,6 +38,7 @@ from mulligan.actors.crash_points import reach
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.roster import Roster
+from mulligan.actors.server_clock import ServerClocks
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move
@@ -57,6 +58,7 @@ class Told:
             self.store, lease_ms=settings.lease_ms, margin_ms=settings.lease_margin_ms
         )
         self.roster = Roster(self.store, app)
+        self.clocks = ServerClocks(settings.lease_ms, settings.lease_margin_ms)
         self.client = self.broker._client
         self.tell("started")
 
