@@ -110,6 +110,7 @@ def run_context(state: RunState, call: str, owner: str) -> RunContext:
         origin_window=state.origin_window,
         web=state.plan.settings.web,
         requested_ms=state.requested_ms,
+        read_roots=state.plan.read_roots,
     )
 
 

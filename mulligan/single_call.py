@@ -100,6 +100,7 @@ class InvokeOptions(TypedDict, total=False):
     api_base: str
     retry: dict[str, DurationLike]
     limits: dict[str, int]
+    read_roots: list[str]
     output_repair_model: str
     output_repair_strict: bool
     output_repair_timeout: DurationLike
@@ -334,7 +335,7 @@ def _last_status(events: Sequence[Envelope], kind: str) -> int | None:
 # --- The plan ------------------------------------------------------------------------------------
 
 _OF_SETTINGS = (
-    *("model", "recovery_limit", "api_base", "retry", "limits"),
+    *("model", "recovery_limit", "api_base", "retry", "limits", "read_roots"),
     *("output_repair_model", "output_repair_strict", "output_repair_timeout"),
 )
 _NOT_OF_AGENT = (*_OF_SETTINGS, "input", "tools", "provider", "settings")

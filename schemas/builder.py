@@ -59,6 +59,7 @@ class SettingsOptions(TypedDict, total=False):
     limits: dict[str, int]
     deadline: DurationLike
     web: dict[str, list[str]]
+    read_roots: list[str]
 
 
 class AgentOptions(TypedDict, total=False):

@@ -24,6 +24,8 @@ __all__ = ["HARNESS_TOOLS", "code_problems"]
 
 BROWSER = "web_use"
 """The tool that is an agent's one way to the web (WEB-10)."""
+READ = "mulligan.tools.read.tool:read"
+"""The tool that reads files."""
 
 HARNESS_TOOLS = ("submit_output", "request_user_input", "ask_user_question", "call_subagent")
 """Names that the runtime's own tools have in every conversation."""
@@ -38,6 +40,7 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
         yield from _tool_problems(agent.tools, (*place, "tools"), code)
         yield from _approval_problems(agent, (*place, "ask_before"))
         yield from _browsing_problems(agent, (*place, "tools"), draft, code)
+        yield from _reading_problems(agent, (*place, "tools"), draft)
         yield from _agent_problems(agent, place, draft, code)
     for position, node in draft.nodes.items():
         if isinstance(node, FunctionNode):
@@ -106,6 +109,13 @@ def _browsing_problems(
         if browses and not draft.settings.web.allow:
             message = "settings.web.allow names the hosts that it may browse; it names none"
             yield Problem(place, message, item=item)
+
+
+def _reading_problems(agent: AgentDefinition, place: Place, draft: Draft) -> Iterator[Problem]:
+    """An agent that reads files has to be told which (READ-1)."""
+    if READ in agent.tools and not draft.settings.read_roots:
+        message = "settings.read_roots names the folders that it may read; it names none"
+        yield Problem(place, message, item=agent.tools.index(READ))
 
 
 def _approval_problems(agent: AgentDefinition, place: Place) -> Iterator[Problem]:

@@ -198,5 +198,6 @@ def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:
         context_window=settings.limits.context_window,
         max_output_tokens=settings.limits.max_output_tokens,
         deadline_ms=settings.deadline,
+        read_roots=tuple(settings.read_roots),
         web=WebRules(allow=tuple(settings.web.allow), networks=tuple(settings.web.networks)),
     )

@@ -9,6 +9,7 @@ of functions and tools) is.
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any, Literal
 
 import msgspec
@@ -151,6 +152,7 @@ class SettingsPlan(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     deadline_ms: int | None = None
     web: WebRules = WebRules()
+    read_roots: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -177,6 +179,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def needed_by(self, node_id: str) -> tuple[str, ...]:
         """The nodes that need this one, in order."""
         return self._needed_by.get(node_id, ())
+
+    @property
+    def read_roots(self) -> tuple[str, ...]:
+        """
+        The folders whose files its tools may read. In the settings relative ones stay as they were
+        written, beside the workflow's file, so that its plan is the same wherever it lies.
+        """
+        beside = self.code_path[0] if self.code_path else "/"
+        return tuple(str(PurePath(beside, root)) for root in self.settings.read_roots)
 
     @cached_property
     def _positions(self) -> dict[str, int]:

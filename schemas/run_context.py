@@ -21,7 +21,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     The run, the `call` (of a tool, by its id; of a function, by its node), the `owner` (the
     invocation, or the node), the window that the run was asked for from, where it may browse, and
-    when it was asked for, in milliseconds of the server's clock: the same whenever it is called.
+    the folders (absolute paths) whose files it may read; and when it was asked for, in milliseconds
+    of the server's clock: the same whenever it is called.
     """
 
     run: str
@@ -30,3 +31,4 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin_window: str | None = None
     web: WebRules = WebRules()
     requested_ms: int | None = None
+    read_roots: tuple[str, ...] = ()

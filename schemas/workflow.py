@@ -160,7 +160,9 @@ class Settings(_Model):
     `outputRepairModel` is the overseer's model, at the provider of the worker's; blank or absent,
     it is that of the worker's request (OVR-4). `outputRepairTimeout` is the overseer's time: its
     answer is not streamed, so that no sign of life tells a long one from one that never comes.
-    `recovery_limit` is the number of extra attempts of an invocation (REC-1).
+    `recovery_limit` is the number of extra attempts of an invocation (REC-1). `read_roots` are the
+    folders whose files the tool `read` may read (READ-1); relative ones are beside the workflow's
+    file.
     """
 
     model_config = ConfigDict(json_schema_extra=_publish_aliases)
@@ -175,6 +177,7 @@ class Settings(_Model):
     limits: Limits = Limits()
     deadline: Duration | None = None
     web: Web = Web()
+    read_roots: list[Annotated[str, Field(min_length=1)]] = []
 
     @model_validator(mode="before")
     @classmethod
