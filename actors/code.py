@@ -5,7 +5,7 @@ The code that plans name, as this process carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mulligan.decisions.decision import (
     AskModel,
@@ -18,7 +18,11 @@ from mulligan.decisions.decision import (
 )
 from mulligan.errors import CodeMissing, InvalidInput
 from mulligan.schemas.code import code_digest, import_code
+from mulligan.schemas.tool_spec import ToolSpec
 from mulligan.tools.registry import Tool
+
+if TYPE_CHECKING:
+    from mulligan.tools.mcp.call import McpCall
 
 
 class CodeTable:
@@ -41,6 +45,8 @@ class CodeTable:
         match effect:
             case AskModel():
                 return None
+            case RunTool() | ObserveTool() if effect.spec.mcp is not None:
+                return server_tool(effect.spec)
             case RunTool() | ObserveTool():
                 return self._get(effect.spec.path, effect.spec.digest, folders)
             case CallFunction():
@@ -65,6 +71,13 @@ class CodeTable:
             raise
         self._note(f"{path}@{digest}", True)
         return found
+
+
+def server_tool(spec: ToolSpec) -> McpCall:
+    """A server's tool; its library is loaded by workers that need it only."""
+    from mulligan.tools.mcp.call import McpCall
+
+    return McpCall(spec)
 
 
 def load(path: str, digest: str, folders: tuple[str, ...]) -> Any:

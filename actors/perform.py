@@ -46,6 +46,7 @@ from mulligan.tools.result import ToolResult
 
 if TYPE_CHECKING:
     from mulligan.actors.session import Session
+    from mulligan.tools.mcp.call import McpCall
 
 T = TypeVar("T")
 
@@ -129,7 +130,8 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     started_s = time.monotonic()
     if effect.effect == "write":
         write = _write_of(session, "tool", spec, effect.arguments, timeout_ms)
-        write = replace(write, key=effect.key, context=effect.context)
+        server_tool = spec if spec.mcp is not None else None
+        write = replace(write, key=effect.key, context=effect.context, server_tool=server_tool)
         result, lost = _do_write(session, effect.call_id, write)
     else:
         result, lost = within(timeout_ms, called(tool, effect)), ()
@@ -138,7 +140,7 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
     return replace(tool_outcome(effect, result, duration_ms, timeout_ms), lost=lost)
 
 
-def observe_tool(tool: Tool[..., Any], effect: ObserveTool) -> ObservedOutcome:
+def observe_tool(tool: Tool[..., Any] | McpCall, effect: ObserveTool) -> ObservedOutcome:
     """Ask a tool's `verify`; one that does not answer within the tool's time can't tell."""
     timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
     arguments = deepcopy(effect.arguments)
@@ -150,7 +152,7 @@ def observe_tool(tool: Tool[..., Any], effect: ObserveTool) -> ObservedOutcome:
     return ObservedOutcome(effect.call_id, "unknown")
 
 
-def called(tool: Tool[..., Any], effect: RunTool) -> Callable[[], ToolResult]:
+def called(tool: Tool[..., Any] | McpCall, effect: RunTool) -> Callable[[], ToolResult]:
     """The call of a tool, to be made in this process."""
     arguments = deepcopy(effect.arguments)
     return partial(tool.call, arguments, key=effect.key, context=effect.context)

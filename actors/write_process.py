@@ -15,15 +15,17 @@ import socket
 import struct
 import sys
 import threading
+from importlib import import_module
 from typing import Any, Literal
 
 import msgspec
 
 from mulligan.actors.alarm import Alarm, new_alarm
-from mulligan.actors.code import load
+from mulligan.actors.code import load, server_tool
 from mulligan.errors import MulliganError
 from mulligan.schemas.code import import_code
 from mulligan.schemas.run_context import RUN_CONTEXT, RunContext
+from mulligan.schemas.tool_spec import ToolSpec
 from mulligan.tools.call import call_function
 from mulligan.tools.registry import Tool
 from mulligan.tools.result import ToolResult
@@ -31,6 +33,9 @@ from mulligan.tools.result import ToolResult
 PULSE = struct.Struct("<qd")
 """A lease's new deadline: the number of the call that it is for, and the monotonic time."""
 
+FORK = b"f"
+FORK_FOR_SERVERS = b"m"
+"""What asks for a fork: for calls of any kind, or for one of an MCP server's tool."""
 READY = b"r"
 """The first byte that a fork sends: it is there, and has run nothing."""
 
@@ -56,6 +61,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Any
     key: str | None
     context: RunContext | None
+    server_tool: ToolSpec | None
     deadline_s: float
     end_s: float | None
 
@@ -148,7 +154,10 @@ def _run(call: Call) -> ToolResult:
         sys.path[:] = call.search_path
         if call.app is not None:
             import_code(call.app, (".",))
-        code = load(call.path, call.digest, call.folders)
+        if call.server_tool is not None:
+            code: Any = server_tool(call.server_tool)
+        else:
+            code = load(call.path, call.digest, call.folders)
     except MulliganError as error:
         return not_run(str(error))
     if call.kind == "function":
@@ -182,6 +191,8 @@ def main() -> None:
         word, handed, _, _ = socket.recv_fds(control, 1, 2)
         if not word:
             os._exit(0)
+        if word == FORK_FOR_SERVERS:
+            import_module("mulligan.tools.mcp.call")  # a second that each fork would need
         if os.fork() == 0:
             control.close()
             _become(*handed)

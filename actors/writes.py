@@ -22,8 +22,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 import structlog
 
-from mulligan.actors.write_process import PULSE, READY, Call, not_run, receive, send
+from mulligan.actors.write_process import (
+    FORK,
+    FORK_FOR_SERVERS,
+    PULSE,
+    READY,
+    Call,
+    not_run,
+    receive,
+    send,
+)
 from mulligan.schemas.run_context import RunContext
+from mulligan.schemas.tool_spec import ToolSpec
 from mulligan.tools.result import ToolResult
 
 if TYPE_CHECKING:
@@ -37,7 +47,10 @@ _numbers = count(1)
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that must not be repeated: of a tool or function, as its plan knows it."""
+    """
+    A call that must not be repeated: of a tool or function, as its plan knows it. `server_tool` is
+    all of the plan of one that an MCP server supplies.
+    """
 
     kind: Literal["tool", "function"]
     path: str
@@ -47,6 +60,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     context: RunContext | None = None
     timeout_ms: int | None = None
+    server_tool: ToolSpec | None = None
 
 
 class Writes(Protocol):
@@ -80,7 +94,7 @@ class WriteProcesses:
     def run(self, lease: Lease, write: Write) -> ToolResult | None:
         """See `Writes.run`. The lease is renewed first: what is not ours any more is not begun."""
         try:
-            server = self._take()
+            server = self._take(write)
         except OSError as error:
             _log.exception("no_write_process")
             return not_run(f"no process could be started for it ({type(error).__name__})")
@@ -104,7 +118,7 @@ class WriteProcesses:
         if origin is not None:
             origin.close()
 
-    def _take(self) -> _Server:
+    def _take(self, write: Write) -> _Server:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -113,7 +127,7 @@ class WriteProcesses:
                 self._origin = None
             if self._origin is None:
                 self._origin = _Origin()
-            return self._origin.fork()
+            return self._origin.fork(FORK if write.server_tool is None else FORK_FOR_SERVERS)
 
     def _give(self, server: _Server) -> None:
         with self._lock:
@@ -141,7 +155,7 @@ class _Origin:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self) -> _Server:
+    def fork(self, word: bytes) -> _Server:
         """
         A process that waits for calls.
 
@@ -152,7 +166,7 @@ class _Origin:
         reading, writing = os.pipe()
         server = _Server(ours, writing)
         try:
-            socket.send_fds(self._control, [b"f"], [theirs.fileno(), reading])
+            socket.send_fds(self._control, [word], [theirs.fileno(), reading])
         except OSError:
             server.close()
             raise
@@ -216,6 +230,7 @@ def _call(number: int, lease: Lease, write: Write, app: str | None) -> Call:
         arguments=write.arguments,
         key=write.key,
         context=write.context,
+        server_tool=write.server_tool,
         deadline_s=lease.deadline_s,
         end_s=None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000,
     )

@@ -224,9 +224,10 @@ def _offers(state: RunState, agent: AgentPlan, mode: OutputMode) -> tuple[ToolOf
 def _offer(spec: ToolSpec, held: bool) -> ToolOffer:
     """
     A tool with its arguments in the strict form (READ-2): what is optional is required and may be
-    null. A provider that is known to hold its models to schemas is told to, where it can.
+    null. A provider that is known to hold its models to schemas is told to, where it can. A
+    server's schema stays as it is: it alone knows what its nulls and further properties mean.
     """
-    parameters = strict_schema(spec.parameters)
+    parameters = strict_schema(spec.parameters) if spec.mcp is None else spec.parameters
     return ToolOffer(
         name=spec.name,
         description=spec.description,

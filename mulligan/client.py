@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
     from mulligan.schemas.load import Defines
+    from mulligan.schemas.mcp_tools import Catalogue
     from mulligan.schemas.workflow import WorkflowDefinition
 
 Outcome = Literal["succeeded", "failed", "retry"]
@@ -89,7 +90,16 @@ def compile_flow(
     if model is not None:
         settings = definition.settings.model_copy(update={"model": model})
         definition = definition.model_copy(update={"settings": settings})
-    return compile_plan(definition, default_model=default_model)
+    return compile_plan(definition, default_model=default_model, catalogue=_catalogue(definition))
+
+
+def _catalogue(definition: WorkflowDefinition) -> Catalogue | None:
+    """What asks MCP servers for their tools; a workflow without any needs no library for it."""
+    if not definition.mcp:
+        return None
+    from mulligan.tools.mcp.catalogue import ServerCatalogue
+
+    return ServerCatalogue()
 
 
 class Client:

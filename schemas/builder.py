@@ -23,7 +23,15 @@ from mulligan.schemas.plan import OutputModeSetting
 from mulligan.schemas.tool_spec import ToolLike
 from mulligan.schemas.workflow import WorkflowDefinition
 
-__all__ = ["AgentOptions", "NodeHandle", "SettingsOptions", "SubagentHandle", "Workflow"]
+__all__ = [
+    "AgentOptions",
+    "McpHandle",
+    "McpOptions",
+    "NodeHandle",
+    "SettingsOptions",
+    "SubagentHandle",
+    "Workflow",
+]
 
 
 class NodeHandle(NamedTuple):
@@ -36,6 +44,16 @@ class SubagentHandle(NamedTuple):
     """A callable agent of a workflow, to be named in the `subagents` of others."""
 
     name: str
+
+
+class McpHandle(NamedTuple):
+    """A server of a workflow that supplies tools."""
+
+    name: str
+
+    def tool(self, tool: str) -> str:
+        """The path of one of its tools."""
+        return f"mcp:{self.name}/{tool}"
 
 
 Shape: TypeAlias = type[BaseModel] | dict[str, Any]
@@ -82,6 +100,17 @@ class AgentOptions(TypedDict, total=False):
     timeout: DurationLike
 
 
+class McpOptions(TypedDict, total=False):
+    """How a server of tools is reached, as in the file."""
+
+    command: list[str]
+    url: str
+    env: list[str]
+    bearer: str
+    headers: dict[str, str]
+    tools: dict[str, EffectClass | dict[str, Any]]
+
+
 class Workflow:
     """
     A workflow under construction.
@@ -104,6 +133,7 @@ class Workflow:
             self._data["input_schema"] = _schema(input)
         self._nodes: list[dict[str, Any]] = []
         self._agents: dict[str, dict[str, Any]] = {}
+        self._servers: dict[str, dict[str, Any]] = {}
 
     def agent(
         self,
@@ -149,9 +179,19 @@ class Workflow:
         self._agents[name] = self._agent_data(name, prompt, options)
         return SubagentHandle(name)
 
+    def mcp(self, name: str, **options: Unpack[McpOptions]) -> McpHandle:
+        """
+        Add a server that supplies tools; `handle.tool("search")` is one of them, for an agent's
+        `tools`. Raises WorkflowInvalid if the name is taken.
+        """
+        if name in self._servers:
+            raise self._invalid(f"mcp.{name}", "this name is given twice")
+        self._servers[name] = dict(options)
+        return McpHandle(name)
+
     def definition(self) -> WorkflowDefinition:
         """The definition, checked. Raises WorkflowInvalid with every problem."""
-        data = self._data | {"nodes": self._nodes, "agents": self._agents}
+        data = self._data | {"nodes": self._nodes, "agents": self._agents, "mcp": self._servers}
         return checked_definition(data, self._source, code_path=(str(Path.cwd()),))
 
     @property

@@ -16,6 +16,7 @@ from mulligan.schemas.call_names import (
 )
 from mulligan.schemas.code_table import CodeTable
 from mulligan.schemas.draft import Draft
+from mulligan.schemas.mcp_tools import mcp_names
 from mulligan.schemas.problems import Place, Problem, did_you_mean
 from mulligan.schemas.scope import offered_names
 from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, RepairNode
@@ -91,7 +92,8 @@ def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[
         if name in HARNESS_TOOLS:
             yield Problem(place, f"{name!r} is the name of a tool of the runtime", item=item)
         elif first != path:
-            message = f"{first} and {path} are both named {name!r}; set another by @tool(name=…)"
+            where = "@tool(name=…)" if mcp_names(path) is None else "name: under mcp"
+            message = f"{first} and {path} are both named {name!r}; set another by {where}"
             yield Problem(place, message, item=item)
         elif path in paths[:item]:
             yield Problem(place, f"{path!r} is named twice", item=item)

@@ -7,7 +7,7 @@ from typing import assert_never
 
 import msgspec
 
-from mulligan.errors import WorkflowInvalid
+from mulligan.errors import InvalidInput, WorkflowInvalid
 from mulligan.schemas.author_schema import DEFAULT_OUTPUT_SCHEMA
 from mulligan.schemas.call_names import (
     DECOMPOSE_NAMES,
@@ -21,6 +21,7 @@ from mulligan.schemas.code import code_digest
 from mulligan.schemas.code_table import CodeTable
 from mulligan.schemas.draft import Draft, draft_of
 from mulligan.schemas.graph import topological_order
+from mulligan.schemas.mcp_tools import Catalogue
 from mulligan.schemas.plan import (
     AgentPlan,
     CodeRef,
@@ -51,16 +52,22 @@ from mulligan.schemas.workflow import (
 __all__ = ["compile_plan"]
 
 
-def compile_plan(definition: WorkflowDefinition, *, default_model: str | None = None) -> Plan:
+def compile_plan(
+    definition: WorkflowDefinition,
+    *,
+    default_model: str | None = None,
+    catalogue: Catalogue | None = None,
+) -> Plan:
     """
-    Compile a definition; `default_model` is taken where the workflow's settings name none.
+    Compile a definition; `default_model` is taken where the workflow's settings name none, and
+    `catalogue` asks MCP servers for their tools, whose schemas the plan keeps.
 
     Modules that the definition names are imported, to check and describe tools and functions.
 
     Raises WorkflowInvalid with every problem, if there is any.
     """
-    code = CodeTable(definition.code_path)
     draft = draft_of(definition)
+    code = CodeTable(definition.code_path, draft.mcp, catalogue)
     problems = list(definition_problems(draft, code))
     if problems:
         source = f"workflow {definition.name!r}"
@@ -182,7 +189,13 @@ class _Compiler:
 
     def _tools(self, agents: Iterable[AgentDefinition]) -> dict[str, ToolSpec]:
         paths = sorted({path for agent in agents for path in agent.tools})
-        return {path: self._code.tool(path) for path in paths}
+        return {path: self._frozen(path) for path in paths}
+
+    def _frozen(self, path: str) -> ToolSpec:
+        spec = self._code.tool(path)
+        if spec.mcp is not None and not spec.digest:
+            raise InvalidInput(f"{path}: this way to compile a workflow can't ask MCP servers")
+        return spec
 
 
 def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:

@@ -14,6 +14,7 @@ from mulligan.schemas.workflow import (
     AgentDefinition,
     AgentNode,
     AnyNode,
+    McpServerDefinition,
     Node,
     Settings,
     WorkflowDefinition,
@@ -30,7 +31,7 @@ class Draft(NamedTuple):
     The readable parts of a definition.
 
     `nodes` by position in the file; `ids` and `agent_names` are all that the file declares, so that
-    a name of a broken part is still known.
+    a name of a broken part is still known; of servers a broken one is None.
     """
 
     settings: Settings
@@ -39,6 +40,7 @@ class Draft(NamedTuple):
     agents: dict[str, AgentDefinition]
     agent_names: frozenset[str]
     input_schema: dict[str, Any] | None
+    mcp: dict[str, McpServerDefinition | None]
 
     def by_id(self) -> dict[str, AnyNode]:
         """The nodes by their ids; of two with one id, the first."""
@@ -70,6 +72,7 @@ def draft_of(definition: WorkflowDefinition) -> Draft:
         agents=definition.agents,
         agent_names=frozenset(definition.agents),
         input_schema=definition.input_schema,
+        mcp=dict(definition.mcp),
     )
 
 
@@ -78,6 +81,7 @@ def salvage(data: Any) -> Draft:
     data = data if isinstance(data, dict) else {}
     raw_nodes = data.get("nodes") if isinstance(data.get("nodes"), list) else []
     raw_agents = data.get("agents") if isinstance(data.get("agents"), dict) else {}
+    raw_mcp = data.get("mcp") if isinstance(data.get("mcp"), dict) else {}
     schema = data.get("input_schema")
     return Draft(
         settings=_read(TypeAdapter(Settings), data.get("settings")) or Settings(),
@@ -98,6 +102,7 @@ def salvage(data: Any) -> Draft:
         },
         agent_names=frozenset(raw_agents),
         input_schema=schema if isinstance(schema, dict) else None,
+        mcp={name: _read(TypeAdapter(McpServerDefinition), raw) for name, raw in raw_mcp.items()},
     )
 
 

@@ -89,7 +89,7 @@ def checked_definition(
     except ValidationError as error:
         problems += shape_problems(error)
     draft = draft_of(definition) if definition else salvage(data)
-    problems += definition_problems(draft, CodeTable(code_path))
+    problems += definition_problems(draft, CodeTable(code_path, draft.mcp))
     if problems or definition is None:
         located = [(line(problem) if line else None, problem) for problem in problems]
         located.sort(key=lambda pair: pair[0] or 0)

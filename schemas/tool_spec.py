@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from mulligan.events.facts import EffectClass
+from mulligan.schemas.mcp_tools import McpTool
 
 __all__ = ["DEFAULT_TOOL_TIMEOUT_MS", "EffectCase", "Permission", "ToolLike", "ToolSpec"]
 
@@ -32,6 +33,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     form of it); `path` is `module:attribute`, `digest` that of its source; `verifiable` says
     whether the tool can be asked, after a crash, if a `write` took effect; `permission` is what its
     author demands. `effect` is the class of all calls that none of `cases` is about.
+
+    With `mcp` it is a server's tool: `path` is `mcp:server/tool`, `digest` that of its arguments'
+    schema, which models are shown as the server wrote it.
     """
 
     name: str
@@ -44,6 +48,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     verifiable: bool = False
     permission: Permission = "allow"
     cases: tuple[EffectCase, ...] = ()
+    mcp: McpTool | None = None
 
     def effect_of(self, arguments: dict[str, Any]) -> EffectClass:
         """The effect class of a call with these arguments: that of the first case that fits."""

@@ -31,15 +31,19 @@ from pydantic_core import PydanticCustomError
 
 from mulligan.events.facts import EffectClass
 from mulligan.schemas.plan import OutputModeSetting
+from mulligan.schemas.tool_spec import Permission
 from mulligan.schemas.web_rules import HOST_PATTERN, network
 
 __all__ = [
+    "OFFERED_NAME",
     "AgentDefinition",
     "AgentNode",
     "AnyNode",
     "FunctionNode",
     "FunctionRetry",
     "Limits",
+    "McpServerDefinition",
+    "McpToolOptions",
     "Node",
     "RepairNode",
     "RetryPolicy",
@@ -53,7 +57,12 @@ __all__ = [
 
 _ID = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_NAME_OF_SERVER = r"[A-Za-z_][A-Za-z0-9_-]{0,63}"
 _CODE = rf"^{_NAME}(\.{_NAME})*:{_NAME}(\.{_NAME})*$"
+_TOOL = rf"^({_CODE[1:-1]}|mcp:{_NAME_OF_SERVER}/[A-Za-z0-9_./-]{{1,128}})$"
+OFFERED_NAME = r"^[A-Za-z0-9_-]{1,64}$"
+"""What providers take as the name of a function."""
+_VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _LONGEST_MS = 366 * 24 * 3_600_000
@@ -81,6 +90,12 @@ Phase = Annotated[
     Field(pattern=_ID, description="What part of the work it is; progress is told by phases."),
 ]
 Code = Annotated[str, Field(pattern=_CODE, description="module:attribute")]
+ToolPath = Annotated[
+    str, Field(pattern=_TOOL, description="module:attribute, or mcp:server/tool of a server in mcp")
+]
+Variable = Annotated[
+    str, Field(pattern=_VARIABLE, description="the name of an environment variable, in capitals")
+]
 Duration = Annotated[
     int,
     BeforeValidator(duration_ms),
@@ -153,6 +168,17 @@ _SPELLINGS = {
 }
 
 
+def _without_secrets(value: str | None) -> str | None:
+    parts = urlsplit(value or "")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise PydanticCustomError(
+            "secret_address",
+            "an address alone, without user, password, query or fragment: it is kept in the "
+            "log; the provider's key belongs into the environment of the workers",
+        )
+    return value
+
+
 class Settings(_Model):
     """
     Settings of a workflow.
@@ -200,15 +226,8 @@ class Settings(_Model):
 
     @field_validator("api_base")
     @classmethod
-    def _without_secrets(cls, value: str | None) -> str | None:
-        parts = urlsplit(value or "")
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise PydanticCustomError(
-                "secret_address",
-                "an address alone, without user, password, query or fragment: it is kept in the "
-                "log; the provider's key belongs into the environment of the workers",
-            )
-        return value
+    def _address_alone(cls, value: str | None) -> str | None:
+        return _without_secrets(value)
 
     @model_validator(mode="after")
     def _blank_is_absent(self) -> Settings:
@@ -217,6 +236,64 @@ class Settings(_Model):
             if value is not None and not value.strip():
                 object.__setattr__(self, name, None)
         return self
+
+
+class McpToolOptions(_Model):
+    """
+    What a workflow says of a server's tool: its effect class, the name that models know it by, if
+    not the server's, how long a call may take, and whether a person is asked before it.
+    """
+
+    effect: EffectClass = "write"
+    name: str | None = Field(None, pattern=OFFERED_NAME)
+    timeout: Duration | None = None
+    permission: Permission = "allow"
+
+
+class McpServerDefinition(_Model):
+    """
+    A server that supplies tools (TOOL-3), which agents name as `mcp:server/tool`. `command` starts
+    one on the machine of each worker; `url` is one of HTTP.
+
+    `env` names the variables that a started server is given, besides PATH, HOME and the like;
+    `bearer` names the one that holds a token, and `headers` those that hold values of headers. All
+    are read where the server is reached, and are in no log. `tools` gives the effect class of each
+    tool, alone or with other options; a tool that is not named there is a `write`.
+    """
+
+    command: list[str] = []
+    url: str | None = None
+    env: list[Variable] = []
+    bearer: Variable | None = None
+    headers: dict[str, Variable] = {}
+    tools: dict[str, EffectClass | McpToolOptions] = {}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServerDefinition:
+        if (self.url is None) == (not self.command):
+            raise PydanticCustomError("mcp_way", "a server has either a command or a url")
+        if self.url is None and (self.bearer or self.headers):
+            raise PydanticCustomError("mcp_way", "bearer and headers are for a url; use env")
+        if self.url is not None and self.env:
+            raise PydanticCustomError("mcp_way", "env is for a command; use bearer or headers")
+        if self.command and not self.command[0]:
+            raise PydanticCustomError("mcp_way", "a command begins with the name of a program")
+        return self
+
+    @field_validator("url")
+    @classmethod
+    def _address_alone(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "http://host")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PydanticCustomError(
+                "mcp_address", "an address that begins with http:// or https://"
+            )
+        return _without_secrets(value)
+
+    def options(self, tool: str) -> McpToolOptions:
+        """What is said of a tool, or goes for those of which nothing is said."""
+        found = self.tools.get(tool, McpToolOptions())
+        return found if isinstance(found, McpToolOptions) else McpToolOptions(effect=found)
 
 
 class AgentDefinition(_Model):
@@ -236,7 +313,7 @@ class AgentDefinition(_Model):
 
     prompt: str
     system: str | None = None
-    tools: list[Code] = []
+    tools: list[ToolPath] = []
     subagents: list[str] = []
     output_schema: Schema | None = None
     model: str | None = None
@@ -245,7 +322,7 @@ class AgentDefinition(_Model):
     max_output_tokens: int | None = Field(None, gt=0)
     temperature: float | None = Field(None, ge=0)
     allow_user_input: bool = False
-    ask_before: list[Code] = []
+    ask_before: list[ToolPath] = []
     accept_missing_closers: bool = False
     decompose: Code | None = None
     join: Code | None = None
@@ -330,12 +407,13 @@ AnyNode = AgentNode | FunctionNode | RepairNode
 
 
 class WorkflowDefinition(_Model):
-    """A workflow: its nodes, the agents they may call, its settings."""
+    """A workflow: its nodes, the agents they may call, servers of tools, its settings."""
 
     name: Id
     version: int = Field(1, ge=1)
     settings: Settings = Settings()
     agents: dict[Id, AgentDefinition] = {}
+    mcp: dict[Id, McpServerDefinition] = {}
     nodes: list[Node] = Field(min_length=1)
     input_schema: Schema | None = None
 

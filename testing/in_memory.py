@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from dramatiq.brokers.stub import StubBroker
 
-from mulligan.actors.code import CodeTable, load
+from mulligan.actors.code import CodeTable, load, server_tool
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
@@ -209,6 +209,8 @@ class _InPlace:
         found: Any
         if self._code is not None:
             found = self._code[write.path]
+        elif write.server_tool is not None:
+            found = server_tool(write.server_tool)
         else:
             found = load(write.path, write.digest, write.folders)
         if write.kind == "function":

@@ -1,0 +1,1 @@
+"""MCP servers as sources of tools (TOOL-3), by the official SDK."""
