@@ -31,6 +31,7 @@ _COMMANDS = {
     "enqueue": "ask for a run and print its id",
     "fork": "a new run from the first events of another",
     "gates": "judge a Markdown text, without a model or Redis",
+    "mcp": "web_use and read for MCP clients, over stdio",
     "projector": "keep the rows that lists show",
     "list": "runs by status, workflow, tag and time",
     "rebuild": "fold the rows that lists show anew",
