@@ -263,22 +263,24 @@ def test_read1_nothing_outside_the_roots_is_read(folder: Path, opening: str) -> 
         assert "secret" not in (refused.message or "")
 
 
+@pytest.mark.parametrize("swapped", ["deep", "deep/secret.txt"])
 def test_read1_a_link_put_in_between_leads_nowhere(
-    folder: Path, opening: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, opening: str, swapped: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The path was resolved, and then a folder of it became a link to another place."""
+    """The path was resolved, and then a part of it became a link to another place."""
     place = roots._place
 
     def resolved_then_swapped(path: str, root: str) -> Any:
         found = place(path, root)
-        (folder / "deep").rename(folder / "was-deep")
-        (folder / "deep").symlink_to(folder.parent / "outside", target_is_directory=True)
+        (folder / swapped).rename(folder / "was-there")
+        outside = folder.parent / "outside"
+        (folder / swapped).symlink_to(outside / "secret.txt" if "/" in swapped else outside)
         return found
 
     (folder / "deep" / "secret.txt").write_text("harmless")
     monkeypatch.setattr(roots, "_place", resolved_then_swapped)
     refused = ask(folder, file_path="deep/secret.txt")
-    assert refused.code in ("outside_roots", "not_found"), refused
+    assert refused.code in ("outside_roots", "not_found", "not_a_file"), refused
 
 
 def test_read1_only_regular_files_are_opened(folder: Path, opening: str) -> None:

@@ -26,6 +26,12 @@ _SNIFFED = 1_024
 """A PDF's mark is within its first kilobyte."""
 
 
+_AT_A_LIMIT = (
+    *(signal.SIGXCPU, signal.SIGKILL),
+    *(signal.SIGABRT, signal.SIGTRAP, signal.SIGILL),  # how the library ends without memory
+)
+
+
 class _Page(msgspec.Struct):
     """The text of one page, None where it is damaged; `cut` if it had more."""
 
@@ -115,4 +121,4 @@ def _ask(file: BinaryIO, first: int, count: int) -> _Told:
 
 
 def _by_limit(code: int) -> bool:
-    return -code in (signal.SIGXCPU, signal.SIGKILL)
+    return -code in _AT_A_LIMIT
