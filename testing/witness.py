@@ -123,7 +123,11 @@ class Witness:
         match event.data:
             case facts.ToolStarted() | facts.NodeStarted():
                 call.starts += 1
-            case facts.ToolSucceeded() | facts.NodeCompleted():
+            case (
+                facts.ToolSucceeded()
+                | facts.ToolReceiptArrived(outcome="succeeded")
+                | facts.NodeCompleted()
+            ):
                 call.succeeded_ms = call.succeeded_ms or event.time_ms
             case facts.EffectReconciled(outcome="retry"):
                 call.allowed += 1
