@@ -5,6 +5,7 @@ What a process that works runs needs: the log, the queue, who answers prompts, i
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import dramatiq
 
@@ -58,7 +59,7 @@ class Runtime:
         self.provider = provider
         self.leases = leases
         self.lease_ms = lease_ms
-        self.clocks = ServerClocks(lease_ms, leases.margin_ms)
+        self.clocks = ServerClocks(lease_ms, leases.margin_ms, leases.now_s)
         self.cache = RunCache(store)
         self.roster = Roster(store, app)
         self.code = CodeTable(lambda code, here: self.roster.note(code, here=here))
@@ -66,6 +67,8 @@ class Runtime:
         self.intents = intents or WriteIntents()
         self.live = LiveOutput(deltas)
         self.draining = False
+        self.pause: Callable[[float], object] = time.sleep
+        """waits so many seconds before an append that got no answer is tried again"""
         self.hints = Hints(broker)
         self._priorities = RunPriorities(store)
         self.slots = SlotKeeper(

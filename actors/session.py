@@ -4,7 +4,6 @@ A claimed task, worked in this thread until it is released or lost.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -53,7 +52,7 @@ def work(runtime: Runtime, task: str) -> None:
     """
     run, _, _ = parse_task(task)
     token = mint()
-    sent_s = time.monotonic()
+    sent_s = runtime.leases.now_s()
     claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
@@ -83,7 +82,7 @@ class Session:
         self.fold = runtime.cache.fold(run)
         self._version = claimed.version
         self._server_ms = claimed.now_ms
-        self._claimed_s = time.monotonic()
+        self._claimed_s = runtime.leases.now_s()
 
     @property
     def draining(self) -> bool:
@@ -101,7 +100,7 @@ class Session:
 
     def now_ms(self) -> int:
         """The server's clock, carried on by ours since the claim."""
-        return self._server_ms + int((time.monotonic() - self._claimed_s) * 1000)
+        return self._server_ms + int((self.runtime.leases.now_s() - self._claimed_s) * 1000)
 
     def others_end_in_ms(self) -> int:
         """How long a worker that lost this task to us may still do what it was doing."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import threading
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -178,7 +177,7 @@ def repeat(
             if lease is None or lease.lost or not waits:
                 raise
             _log.warning("append_repeated", run=append.run, error=type(error).__name__)
-        threading.Event().wait(pause_s)
+        runtime.pause(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 

@@ -185,6 +185,9 @@ class _Unlosable:
     lost = False
     margin_ms = LEASE_MS // 10
 
+    def now_s(self) -> float:
+        return 0.0
+
     @contextmanager
     def hold(self, *_: object) -> Iterator[_Unlosable]:
         yield self

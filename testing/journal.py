@@ -47,13 +47,17 @@ class Acknowledged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw
 
 
 class Taken(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """A task that was claimed under `token` when its run was at `version`, at the server's time."""
+    """
+    A task that was claimed under `token`, by somebody, when its run was at `version`, at the
+    server's time.
+    """
 
     task: str
     run: str
     token: str
     version: int
     now_ms: int
+    by: str = ""
 
 
 Entry = Acknowledged | Taken
@@ -90,6 +94,11 @@ class Journal:
         lines = self._path.read_bytes().split(b"\n")[:-1]
         return [msgspec.json.decode(line, type=Entry) for line in lines]
 
+    def cut(self, entries: int) -> None:
+        """Keep the first ones only: a server was set back, and what came later is known lost."""
+        with self._lock:
+            del self._entries[entries:]
+
 
 def journaled(store: EventStore, journal: Journal, by: str = "") -> EventStore:
     """
@@ -113,7 +122,7 @@ class _Journaled:
         writer = append.writer
         self._journal.note(
             Acknowledged(
-                by=f"{self._by}{os.getpid()}.{threading.get_ident()}",
+                by=self._name(),
                 run=append.run,
                 op=append.op,
                 events=len(append.events),
@@ -129,7 +138,15 @@ class _Journaled:
         if isinstance(claimed, Claimed):
             self._journal.note(
                 Taken(
-                    task=task, run=run, token=token, version=claimed.version, now_ms=claimed.now_ms
+                    task=task,
+                    run=run,
+                    token=token,
+                    version=claimed.version,
+                    now_ms=claimed.now_ms,
+                    by=self._name(),
                 )
             )
         return claimed
+
+    def _name(self) -> str:
+        return f"{self._by}{os.getpid()}.{threading.get_ident()}"
