@@ -4,6 +4,8 @@ A process's runtime, put together from its settings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
@@ -15,6 +17,7 @@ from mulligan.events.redis_deltas import RedisDeltas
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.redis_sync import LogSync
+from mulligan.events.store import EventStore
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
@@ -30,10 +33,16 @@ def repetition_of(settings: Settings) -> Repetition:
     )
 
 
-def assemble(settings: Settings, app: str | None = None) -> Runtime:
+def assemble(
+    settings: Settings,
+    app: str | None = None,
+    *,
+    around: Callable[[EventStore], EventStore] = lambda store: store,
+) -> Runtime:
     """
     The runtime of a worker process: what `mulligan.actors.process` makes its threads work with.
-    `app` (`module:attribute`) is imported, and with it the code that it registers.
+    `app` (`module:attribute`) is imported, and with it the code that it registers. `around` may put
+    something between the process and its log.
 
     Raises:
         InvalidInput: there is no such app, or it is none; or limits name no provider.
@@ -44,8 +53,9 @@ def assemble(settings: Settings, app: str | None = None) -> Runtime:
         load_app(app)
     lanes = Lanes(settings.model_limits)
     url = settings.redis_url or ensure_server(settings.data_dir)
-    store = RedisEventStore(url, partitions=settings.partitions)
-    store.check()
+    server = RedisEventStore(url, partitions=settings.partitions)
+    server.check()
+    store = around(server)
 
     def key(name: str) -> str | None:
         secret = settings.provider_key(name)

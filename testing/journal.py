@@ -95,7 +95,12 @@ class Journal:
         return [msgspec.json.decode(line, type=Entry) for line in lines]
 
     def cut(self, entries: int) -> None:
-        """Keep the first ones only: a server was set back, and what came later is known lost."""
+        """
+        Keep the first ones only: a server was set back, and what came later is known lost. Of a
+        journal in memory; a file's is everybody's.
+        """
+        if self._path is not None:
+            raise ValueError(f"{self._path}: a journal in a file is not cut")
         with self._lock:
             del self._entries[entries:]
 

@@ -20,6 +20,8 @@ from typing import Any
 
 from mulligan.testing.waiting import until
 
+JOURNALED = "mulligan.testing.journaled_worker"
+
 END_TIMEOUT_S = 30.0
 """Beyond the drain of what a test leaves running."""
 
@@ -35,6 +37,8 @@ class WorkerProcess:
             `mulligan.actors.crash_points`).
         folder: the working directory; default: that of this process.
         app: as on the command line.
+        journal: a file to which it notes what it claims and what is acknowledged to it
+            (`mulligan.testing.journal`).
         environment: further variables, such as provider keys.
     """
 
@@ -50,11 +54,13 @@ class WorkerProcess:
         crash_at: str = "",
         drain_s: float = 5.0,
         app: str | None = None,
+        journal: Path | None = None,
         folder: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> None:
         self._folder = folder
-        self._command = [sys.executable, "-m", "mulligan.cli", "worker", *([app] if app else [])]
+        program = ["mulligan.cli", "worker"] if journal is None else [JOURNALED]
+        self._command = [sys.executable, "-m", *program, *([app] if app else [])]
         self._command += ["--processes", str(processes), "--threads", str(threads)]
         self._command += ["--drain", str(drain_s)]
         self._environment = {
@@ -64,6 +70,7 @@ class WorkerProcess:
             "MULLIGAN_LEASE_MARGIN_MS": str(lease_margin_ms),
             **({"MULLIGAN_API_BASE": api_base} if api_base else {}),
             **({"MULLIGAN_CRASH_AT": crash_at} if crash_at else {}),
+            **({"TEST_JOURNAL": str(journal)} if journal is not None else {}),
             **(environment or {}),
         }
         self._log = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - closed with the worker
@@ -83,6 +90,11 @@ class WorkerProcess:
     def stopped(self) -> list[int]:
         """The worker processes that are stopped (SIGSTOP)."""
         return [pid for pid in self.pids if process_state(pid) == "T"]
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the supervisor lives; it ends by itself where nothing can be worked at all."""
+        return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
         """What supervisor and workers have logged so far."""
