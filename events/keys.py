@@ -78,6 +78,11 @@ def workers_keys() -> tuple[str, str]:
     return f"{at}:alive", f"{at}:cards"
 
 
+def settings_key(workflow: str) -> str:
+    """string: what people have changed of a workflow's settings"""
+    return f"{PREFIX}:{{settings}}:{workflow}"
+
+
 class SlotKeys:
     """
     The keys of one lane. All lanes share a hash tag, so that one call renews what a process holds.

@@ -65,6 +65,7 @@ class MemoryEventStore(MemoryFeed):
         """version, the millisecond until which it is kept, data"""
         self._sealed: dict[str, tuple[int, bytes]] = {}
         """by task: the millisecond until which it is kept, candidate"""
+        self._settings: dict[str, bytes] = {}
         self._workers: dict[str, tuple[int, bytes]] = {}
 
     # --- append ----------------------------------------------------------------------------------
@@ -362,6 +363,19 @@ class MemoryEventStore(MemoryFeed):
             now_ms = self._now_ms()
             self._workers = {of: one for of, one in self._workers.items() if one[0] > now_ms}
             return {worker: card for worker, (_, card) in self._workers.items()}
+
+    def kept_settings(self, workflow: str) -> bytes | None:
+        """See `EventStore.kept_settings`."""
+        with self._changed:
+            return self._settings.get(workflow)
+
+    def keep_settings(self, workflow: str, data: bytes | None) -> None:
+        """See `EventStore.keep_settings`."""
+        with self._changed:
+            if data is None:
+                self._settings.pop(workflow, None)
+            else:
+                self._settings[workflow] = data
 
     def check(self) -> list[str]:
         """See `EventStore.check`."""

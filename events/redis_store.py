@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from mulligan.errors import EventUnreadable, StoreUnfit
 from mulligan.events.envelope import Envelope
-from mulligan.events.keys import Keys, partition_of, partitions_key, workers_keys
+from mulligan.events.keys import Keys, partition_of, partitions_key, settings_key, workers_keys
 from mulligan.events.payload import digest_of
 from mulligan.events.prepared import check_lease, prepare
 from mulligan.events.redis_append import (
@@ -263,6 +263,21 @@ class RedisEventStore(RedisFeed, RedisRetiring):
     def workers(self) -> dict[str, bytes]:
         """See `EventStore.workers`."""
         return self.announce("", b"", 0)
+
+    # --- Settings of workflows -------------------------------------------------------------------
+
+    def kept_settings(self, workflow: str) -> bytes | None:
+        """See `EventStore.kept_settings`."""
+        with answers(self._place):
+            return cast("bytes | None", self._client.get(settings_key(workflow)))
+
+    def keep_settings(self, workflow: str, data: bytes | None) -> None:
+        """See `EventStore.keep_settings`."""
+        with answers(self._place):
+            if data is None:
+                self._client.delete(settings_key(workflow))
+            else:
+                self._client.set(settings_key(workflow), data)
 
     # --- The server ------------------------------------------------------------------------------
 

@@ -402,6 +402,19 @@ class EventStore(Protocol):
         """The cards of all workers that live, by worker."""
         ...
 
+    def kept_settings(self, workflow: str) -> bytes | None:
+        """What people have changed of a workflow's settings, or None."""
+        ...
+
+    def keep_settings(self, workflow: str, data: bytes | None) -> None:
+        """
+        Keep that, in the place of what was kept before; None: nothing is changed any more.
+
+        Raises:
+            StoreFull: the server has no memory for it.
+        """
+        ...
+
     def check(self) -> list[str]:
         """
         What a person should know about how the server is set up (no append-only file, …).

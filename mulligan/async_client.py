@@ -14,7 +14,7 @@ that many who wait do not hold up an `enqueue`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +31,7 @@ from mulligan.watch import Watch
 
 if TYPE_CHECKING:
     from mulligan.actors.archiver import Archived
+    from mulligan.schemas.workflow import WorkflowDefinition
 
 T = TypeVar("T")
 
@@ -101,6 +102,16 @@ class AsyncClient:
     async def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:
         """See `Client.fork`."""
         return await self._call(partial(self._client.fork, run, at_version, run_id=run_id))
+
+    async def changed_settings(self, workflow: str) -> dict[str, Any]:
+        """See `Client.changed_settings`."""
+        return await self._call(partial(self._client.changed_settings, workflow))
+
+    async def change_settings(
+        self, workflow: WorkflowDefinition, changes: Mapping[str, Any]
+    ) -> None:
+        """See `Client.change_settings`."""
+        await self._call(partial(self._client.change_settings, workflow, changes))
 
     # --- Readers ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -62,12 +62,16 @@ Flow: TypeAlias = "str | Plan | WorkflowDefinition | Defines"
 
 
 def compile_flow(
-    workflow: Flow, *, model: str | None = None, default_model: str | None = None
+    workflow: Flow,
+    *,
+    model: str | None = None,
+    default_model: str | None = None,
+    changes: Callable[[str], Mapping[str, Any]] = lambda name: {},
 ) -> Plan:
     """
-    The plan of a workflow as a run asked for now would keep it. `model` takes the place of the one
-    in the workflow's settings, `default_model` that of one that is missing there; an agent that
-    names its own keeps it.
+    The plan of a workflow as a run asked for now would keep it. `changes` gives what people have
+    changed of its settings, `model` takes the place of the one in them, `default_model` that of one
+    that is missing there; an agent that names its own keeps it.
 
     Raises:
         WorkflowInvalid: it can't be worked as it is; the message says why.
@@ -87,6 +91,9 @@ def compile_flow(
     if not (isinstance(workflow, WorkflowDefinition) or hasattr(workflow, "definition")):
         raise InvalidInput(f"{type(workflow).__name__} is no workflow: name one, or build one")
     definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
+    changed = changes(definition.name)
+    if changed:
+        definition = definition.with_settings(**changed)
     if model is not None:
         settings = definition.settings.model_copy(update={"model": model})
         definition = definition.model_copy(update={"settings": settings})
@@ -227,10 +234,43 @@ class Client:
 
     def plan(self, workflow: Flow, *, model: str | None = None) -> Plan:
         """
-        The plan of a workflow as a run asked for now would keep it. `model` takes the place of the
-        one in the workflow's settings; an agent that names its own keeps it.
+        The plan of a workflow as a run asked for now would keep it, with what `change_settings` has
+        changed. `model` takes the place of the one in the workflow's settings; an agent that names
+        its own keeps it.
         """
-        return compile_flow(workflow, model=model, default_model=self.settings.model)
+        return compile_flow(
+            workflow,
+            model=model,
+            default_model=self.settings.model,
+            changes=self.changed_settings,
+        )
+
+    def changed_settings(self, workflow: str) -> dict[str, Any]:
+        """What people have changed of a workflow's settings."""
+        kept = self.store.kept_settings(workflow)
+        changed: dict[str, Any] = msgspec.json.decode(kept) if kept is not None else {}
+        return changed
+
+    def change_settings(self, workflow: WorkflowDefinition, changes: Mapping[str, Any]) -> None:
+        """
+        Change a workflow's settings for the runs that are asked for from now on, whoever asks; what
+        is under way keeps those that it began with. Changes of before are dropped.
+
+        Raises:
+            InvalidInput: these can't be its settings; the message says what and where.
+        """
+        from pydantic import ValidationError
+
+        try:
+            workflow.with_settings(**changes)
+        except ValidationError as error:
+            raise InvalidInput(
+                "; ".join(
+                    f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+                )
+            ) from None
+        data = msgspec.json.encode(dict(changes)) if changes else None
+        self.store.keep_settings(workflow.name, data)
 
     # --- Readers ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mulligan.asked import LONGEST_NAME, LONGEST_REASON, LONGEST_TAG, MOST_TAGS
 from mulligan.events.prepared import LONGEST_DELAY_MS
+from mulligan.schemas.workflow import Duration, RetryPolicy
 
 RunName = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
@@ -108,6 +109,24 @@ class Reconcile(_Body):
     outcome: Literal["succeeded", "failed", "retry"]
     result: Any = None
     by: By = "operator"
+
+
+class SettingsChange(_Body):
+    """
+    What to change of a workflow's settings; each means what it means in a workflow file, and one
+    that is left out is as it is there.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    model: Name | None = None
+    output_repair_model: Annotated[str | None, Field(alias="outputRepairModel", max_length=200)] = (
+        None
+    )
+    output_repair_strict: Annotated[bool | None, Field(alias="outputRepairStrict")] = None
+    output_repair_timeout: Annotated[Duration | None, Field(alias="outputRepairTimeout")] = None
+    recovery_limit: Annotated[int | None, Field(ge=0, le=1_000)] = None
+    retry: RetryPolicy | None = None
 
 
 class SignIn(_Body):

@@ -25,6 +25,7 @@ from mulligan.web.health import Health
 from mulligan.web.problems import Problem
 from mulligan.web.sessions import Session
 from mulligan.web.streams import RECORDS
+from mulligan.web.workflows import WorkflowSettings
 
 SHAPES = (
     Answered,
@@ -46,6 +47,7 @@ SHAPES = (
     UsageTotals,
     WebUsed,
     WorkflowList,
+    WorkflowSettings,
 )
 """Every shape that a route says it gives."""
 

@@ -247,3 +247,32 @@ def test_openapi_names_what_it_describes(api: Api) -> None:
     assert named <= names
     assert {"/runs/{run}/events", "/api/web-use", "/readyz"} <= set(schema["paths"])
     assert "security" not in schema["paths"]["/runs"]["get"], "no token is asked for"
+
+
+def test_settings_count_for_runs_that_are_asked_for_later(api: Api) -> None:
+    path = "/workflows/tea/settings"
+    before = api.get(path)
+    assert before["changed"] == {}
+    assert (before["settings"]["recovery_limit"], before["settings"]["retry"]["backoff"]) == (
+        0,
+        "500ms",
+    )
+    api.post("/runs", {**TEA, "run_id": "earlier"}, 202)
+    change = {"outputRepairModel": "big", "recovery_limit": 5, "retry": {"backoff": "2s"}}
+    answer = api.http.put(path, json=change)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == api.get(path)
+    assert answer.json()["settings"]["retry"] == {"backoff": "2000ms", "backoff_max": "30000ms"}
+    assert answer.json()["changed"]["outputRepairModel"] == "big"
+
+    api.post("/runs", {**TEA, "run_id": "later"}, 202)
+    limits = {run: api.client.status(run).plan.settings for run in ("earlier", "later")}  # type: ignore[union-attr]
+    assert (limits["earlier"].recovery_limit, limits["later"].recovery_limit) == (0, 5)
+    assert limits["later"].output_repair_model == "big"
+    assert limits["later"].backoff_ms == 2_000
+
+    assert api.http.put(path, json={}).json() == before
+    assert api.refusal("GET", "/workflows/nope/settings") == (404, "workflow_unknown")
+    for bad in ({"recovery_limit": -1}, {"api_base": "http://x"}, {"outputRepairTimeout": "11m"}):
+        assert api.refusal("PUT", path, json=bad)[0] == 422
+    assert api.get(path) == before
