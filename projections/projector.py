@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -259,15 +260,20 @@ def lag(store: EventStore, rows: Rows) -> int:
     )
 
 
-def read_rows(store: EventStore, rows: Rows) -> list[Any]:
+def read_rows(store: EventStore, rows: Rows, runs: Collection[str] | None = None) -> list[Any]:
     """
-    Every row of a stored projection, all partitions together, in no order. What another code could
-    not read is looked at again: it may have been too old.
+    Every row of a stored projection, or those of `runs`, all partitions together, in no order. What
+    another code could not read is looked at again: it may have been too old.
     """
+    partitions = store.partitions()
+    wanted: dict[int, list[str] | None] = dict.fromkeys(range(partitions))
+    if runs is not None:
+        of = partial(partition_of, partitions=partitions)
+        wanted = {p: [run for run in runs if of(run) == p] for p in {of(run) for run in runs}}
     return [
         _shown(store, rows, run, stored)
-        for partition in range(store.partitions())
-        for run, stored in store.rows(rows.name, partition).items()
+        for partition, some in wanted.items()
+        for run, stored in store.rows(rows.name, partition, some).items()
     ]
 
 

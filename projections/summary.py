@@ -8,6 +8,7 @@ import msgspec
 
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
+from mulligan.projections.tally import counted, one_more, unknown_after
 
 
 class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -30,6 +31,10 @@ class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     ended_ms: int | None = None
     updated_ms: int = 0
     nodes: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    """what went wrong and what was done about it, by `kind:reason`; see `projections/tally.py`"""
+    unknown: tuple[str, ...] = ()
+    """calls whose outcome is unknown"""
     unreadable: str | None = None
     """which event after `version` this code can't read, and why"""
 
@@ -74,6 +79,10 @@ def evolve(summary: RunSummary, event: Envelope) -> None:
     if kind in _NODE_ENDS:
         how = _NODE_ENDS[kind]
         summary.nodes = {**summary.nodes, how: summary.nodes.get(how, 0) + 1}
+    name = counted(fact)
+    if name is not None:
+        summary.counts = one_more(summary.counts, name)
+    summary.unknown = unknown_after(summary.unknown, fact)
     _status(summary, event)
     summary.version, summary.last_event = event.version, event.id
     summary.updated_ms = event.time_ms

@@ -8,17 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 from mulligan.web.problems import MEDIA_TYPE, Problem
 
 REF = "#/components/schemas/{name}"
 
 
-class Json(Response):
+class Json(JSONResponse):
     """A value as JSON."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         return msgspec.json.encode(content)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+import structlog
 from anyio import CapacityLimiter
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -18,14 +19,27 @@ from starlette.exceptions import HTTPException
 from mulligan._version import __version__
 from mulligan.client import Client
 from mulligan.errors import MulliganError
-from mulligan.web import browsing, decisions, health, runs, sessions, streams, totals, workflows
+from mulligan.web import (
+    browsing,
+    decisions,
+    health,
+    metrics,
+    runs,
+    sessions,
+    streams,
+    totals,
+    workflows,
+)
 from mulligan.web.access import Access
 from mulligan.web.catalogue import Catalogue
 from mulligan.web.guard import Guard
 from mulligan.web.openapi import describe
 from mulligan.web.problems import of_error, of_http, of_request
+from mulligan.web.run_index import RunIndex
 from mulligan.web.surroundings import Surroundings
 from mulligan.web.tails import Tails
+
+log = structlog.get_logger(__name__)
 
 ROUTERS = (
     health.router,
@@ -35,6 +49,7 @@ ROUTERS = (
     decisions.router,
     workflows.router,
     totals.router,
+    metrics.router,
     browsing.router,
 )
 
@@ -53,6 +68,7 @@ def create_app(client: Client, access: Access, catalogue: Catalogue | None = Non
         catalogue=catalogue or Catalogue(),
         browsing=CapacityLimiter(browsing.MOST_AT_ONCE),
         tails=Tails(client),
+        index=RunIndex(client.store, _told),
     )
     for router in ROUTERS:
         app.include_router(router)
@@ -62,6 +78,10 @@ def create_app(client: Client, access: Access, catalogue: Catalogue | None = Non
     app.add_middleware(Guard, access=access)
     app.openapi = partial(describe, app, access)  # type: ignore[method-assign]
     return app
+
+
+def _told(sentence: str) -> None:
+    log.warning("rows_told", told=sentence)
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-import structlog
 from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
@@ -16,7 +15,7 @@ from mulligan.projections import recovery, repair_log, trace, usage
 from mulligan.projections.chat import Chat
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.repair_log import RepairLogs
-from mulligan.projections.run_list import DEFAULT_LIMIT, Filter, RunList, find
+from mulligan.projections.run_list import DEFAULT_LIMIT, Filter, RunList
 from mulligan.projections.run_view import RunResult, RunView, result_view, view
 from mulligan.projections.state import RunStatus
 from mulligan.projections.trace import Trace
@@ -31,7 +30,6 @@ from mulligan.web.surroundings import Around, RunId
 MOST_LISTED = 1_000
 
 router = APIRouter(tags=["runs"], default_response_class=Json)
-log = structlog.get_logger(__name__)
 
 Moment = Annotated[str, Query(max_length=100, description="30m, 2h, 7d ago, or a time of ISO 8601")]
 
@@ -71,8 +69,7 @@ def list_runs(
         since_ms=_moment("since", since),
         until_ms=_moment("until", until),
     )
-    told = partial(log.warning, "rows_told")
-    return Json(find(around.client.store, wanted, limit, lambda text: told(text=text), after))
+    return Json(around.index.page(wanted, limit, after))
 
 
 @router.get("/runs/{run}", responses=gives(RunView))

@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from mulligan.client import Client
 from mulligan.web.access import Access
 from mulligan.web.catalogue import Catalogue
+from mulligan.web.run_index import RunIndex
 from mulligan.web.tails import Tails
 
 
@@ -25,6 +26,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     catalogue: Catalogue
     browsing: CapacityLimiter
     tails: Tails
+    index: RunIndex
 
 
 def surroundings_of(request: HTTPConnection) -> Surroundings:
