@@ -140,7 +140,7 @@ def _wake_resumed(state: RunState, target: str | None) -> Iterable[Move]:
             yield _wake(state.worker_of(invocation.id))
     for node_id in state.nodes if whole else (target or "",):
         node = state.nodes.get(node_id)
-        if node is not None and node.status == "running" and node.fan_out is None:
+        if node is not None and node.status in ("ready", "running") and node.fan_out is None:
             yield _wake(state.worker_of(node.id))
 
 

@@ -93,7 +93,8 @@ def _resumed(state: RunState, event: Envelope, fact: facts.RunResumed) -> None:
             unpause(state, resumed, event.time_ms)
     for node in _nodes(state, fact.target):
         if node.status == "paused" and node.reason == "parked":
-            put_node(state, replace(node, status="running", reason=None))
+            began = node.started_ms is not None
+            put_node(state, replace(node, status="running" if began else "ready", reason=None))
 
 
 @on(facts.RunForked)

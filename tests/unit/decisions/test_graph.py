@@ -468,6 +468,28 @@ def parked(width: int) -> Given:
     return given
 
 
+@pytest.mark.parametrize(
+    "work",
+    [AgentPlan(prompt="p", output_schema={}, recovery_limit=2), calls(effect="write")],
+    ids=["agent", "write"],
+)
+def test_rec33_a_node_that_was_parked_before_it_began_begins_once_it_is_resumed(
+    work: AgentPlan | FunctionPlan,
+) -> None:
+    given = Given(plan_of(NodePlan(id="part", work=work), step("beside")))
+    while given.then().release is None:
+        pass
+    given.happened(NodePaused(reason="parked", invocation="part", detail=""), node="part")
+    completed(given, "beside").then()
+    assert "paused" == given.state.status
+
+    resumed = people.resume(given.state, "resume")
+    given.happened(resumed.events[0].data)
+
+    assert "run/n:part" in {move.task for move in resumed.moves}
+    assert ["NodeStarted part"] == facts(given.decide("n:part"))[:1]
+
+
 def test_many_paused_agents_are_resumed_in_little_time() -> None:
     given = parked(MANY)
     with taking_little():
