@@ -12,6 +12,7 @@ import structlog
 from dramatiq.errors import BrokerError
 
 from mulligan.decisions.reactions import actor_of
+from mulligan.events.crash_points import reach
 from mulligan.events.facts import Priority
 from mulligan.events.store import Move
 from mulligan.events.tasks import parse_task
@@ -33,6 +34,7 @@ class Hints:
         Wake whoever works `task`: a message of ids, never of payloads. A broker that knows no
         priorities of messages takes them as they come.
         """
+        reach("hint.before")
         run, _, _ = parse_task(task)
         message: dramatiq.Message[None] = dramatiq.Message(
             queue_name=QUEUE,

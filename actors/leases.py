@@ -17,6 +17,7 @@ from types import TracebackType
 import structlog
 
 from mulligan.errors import MulliganError
+from mulligan.events.crash_points import reach
 from mulligan.events.store import EventStore, Held, Renewed, RunPhase
 
 LONGEST_INTERVAL_S = 0.5
@@ -220,6 +221,7 @@ class LeaseKeeper:
         except MulliganError as error:
             self._unanswered(leases, error)
             return
+        reach("leases.renewed")
         if self._silent:
             _log.warning("leases_renewed_again")
             self._silent = False

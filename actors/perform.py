@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
 from msgspec.structs import replace
 
-from mulligan.actors.crash_points import reach
 from mulligan.actors.write_process import not_run
 from mulligan.actors.writes import Write
 from mulligan.decisions.decision import (
@@ -34,6 +33,7 @@ from mulligan.decisions.decision import (
 )
 from mulligan.decisions.waiting import DEADLINE_EXCEEDED
 from mulligan.errors import MulliganError
+from mulligan.events.crash_points import reach
 from mulligan.events.facts import Cause, ToolStartLost
 from mulligan.events.intents import Intent
 from mulligan.events.payload import Payload

@@ -21,7 +21,6 @@ import msgspec
 import structlog
 
 from mulligan.actors.broker import queue_length
-from mulligan.actors.crash_points import arm
 from mulligan.actors.end_signals import end_signals
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
@@ -31,6 +30,7 @@ from mulligan.actors.rounds import Rounds
 from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.work_queue import WorkQueue
 from mulligan.errors import MulliganError
+from mulligan.events.crash_points import arm
 from mulligan.events.store import EventStore
 from mulligan.logs import configure_logs
 from mulligan.settings import Settings, load_settings
@@ -175,7 +175,7 @@ def main() -> None:
 def _work(orders: Orders, end: threading.Event) -> None:
     settings = load_settings()
     configure_logs(settings.log_level)
-    arm(settings.crash_at)
+    arm(settings.crash_at, settings.crash_ask)
     runtime = _factory(orders.factory)(settings, orders.app)
     with working(
         runtime,

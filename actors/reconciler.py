@@ -14,6 +14,7 @@ import structlog
 from dramatiq.errors import BrokerError
 
 from mulligan.errors import MulliganError
+from mulligan.events.crash_points import reach
 from mulligan.events.store import EventStore
 
 SWEEP_LIMIT = 500
@@ -85,6 +86,8 @@ class Reconciler:
         swept = self._store.sweep(limit=limit, resend_ms=RESEND_MS)
         for partition, server_ms in enumerate(swept.now_ms):
             self._seen(partition, server_ms)
+        if swept.tasks:
+            reach("sweep.after")
         if self._backoff_s:
             _log.warning("sweeping_again")
             self._backoff_s = 0.0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from mulligan.actors.crash_points import reach
 from mulligan.actors.perform import perform
 from mulligan.actors.slots import RequestSlot
 from mulligan.actors.transact import mint, repeat, transact
@@ -25,6 +24,7 @@ from mulligan.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from mulligan.events.crash_points import reach
 from mulligan.events.envelope import NewEvent
 from mulligan.events.keys import partition_of
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
@@ -51,17 +51,18 @@ def work(runtime: Runtime, task: str) -> None:
     or stale finds nothing to claim.
     """
     run, _, _ = parse_task(task)
+    reach("message.read")
     token = mint()
     sent_s = runtime.leases.now_s()
     claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
     runtime.clocks.seen(partition_of(run, runtime.store.partitions()), claimed.now_ms)
-    reach("task.claimed")
     with (
         structlog.contextvars.bound_contextvars(run=run, task=task),
         runtime.leases.hold(Held(run, task, token), claimed.inbox, claimed.phase, sent_s) as lease,
     ):
+        reach("task.claimed")
         Session(runtime, run, claimed, lease).go_on()
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from mulligan.actors.crash_points import reach
 from mulligan.actors.slots import decide_in_lane
 from mulligan.decisions import people
 from mulligan.decisions.decision import (
@@ -38,6 +37,7 @@ from mulligan.errors import (
     StoreUnavailable,
     VersionConflict,
 )
+from mulligan.events.crash_points import reach
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import unseal
 from mulligan.events.store import Append, Appended, ByTask, Held

@@ -4,9 +4,11 @@ Task ids: the unit of work and of leases, named so that the id alone says who wo
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 TaskKind = Literal["run", "node", "subagent", "overseer", "repair"]
+KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
+"""Who works a task: an actor for each."""
 
 _KINDS: dict[str, TaskKind] = {"n": "node", "s": "subagent", "o": "overseer", "q": "repair"}
 

@@ -139,7 +139,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Count, Meta(description="a whole number of bytes, at least 1")
     ] = 12 * 1024
     crash_at: Annotated[
-        str | None, Meta(description="crash points (for tests), POINT[:N]:ACTION")
+        str | None, Meta(description="crash points (for tests), [ACTOR/]POINT[:N]:ACTION")
+    ] = None
+    crash_ask: Annotated[
+        Path | None,
+        Meta(description="the path of a unix socket (for tests), for the crash action `ask`"),
     ] = None
     lease_ms: Annotated[
         int, Meta(ge=300, description="a whole number of milliseconds, at least 300")

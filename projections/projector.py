@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from mulligan.errors import EventUnreadable, FeedTrimmed
+from mulligan.events.crash_points import reach
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
 from mulligan.events.store import EventStore
@@ -172,7 +173,9 @@ class Projector:
             runs = list(dict.fromkeys(entry.run for entry in entries))
             stored = self._store.rows(name, partition, runs)
             changed = {run: self._row(rows, run, stored.get(run)) for run in runs}
+            reach("rows.before")
             self._commit(name, partition, after, entries[-1].id, changed)
+            reach("rows.after")
             count += len(entries)
             wait_ms = 0
             if len(entries) < BATCH:

@@ -34,7 +34,7 @@ class WorkerProcess:
         redis_url: the server to work.
         api_base: where models without an address of their own are asked.
         crash_at: crash points, armed in the first process of each seat (see
-            `mulligan.actors.crash_points`).
+            `mulligan.events.crash_points`).
         folder: the working directory; default: that of this process.
         app: as on the command line.
         journal: a file to which it notes what it claims and what is acknowledged to it

@@ -10,10 +10,10 @@ from functools import partial
 
 import click
 
-from mulligan.actors.crash_points import arm, reach
 from mulligan.commands.browser_socket import Listening
 from mulligan.commands.printing import json_option, show_json
 from mulligan.errors import EnvironmentUnfit, InvalidInput
+from mulligan.events.crash_points import arm, reach
 from mulligan.logs import configure_logs
 from mulligan.settings import Settings, load_settings
 from mulligan.tools.web_use.bridge.holdings import Configuration

@@ -10,6 +10,7 @@ import click
 from mulligan.actors.end_signals import end_signals
 from mulligan.client import Client
 from mulligan.errors import StoreUnavailable
+from mulligan.events.crash_points import arm
 from mulligan.projections.projector import Projector
 
 WAIT_MS = 500
@@ -21,6 +22,7 @@ AGAIN_S = 0.5
 def projector(once: bool) -> None:
     """Follow all runs and keep a row of each; any number of projectors may run."""
     with Client() as client:
+        arm(client.settings.crash_at, client.settings.crash_ask)
         following = Projector(
             client.store, lambda sentence: click.echo(sentence, err=True), time.monotonic
         )

@@ -34,7 +34,7 @@ FACTORY = '''
 import os, time
 import dramatiq
 from mulligan.actors.broker import RedisListBroker, broker_url_beside
-from mulligan.actors.crash_points import reach
+from mulligan.events.crash_points import reach
 from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.roster import Roster

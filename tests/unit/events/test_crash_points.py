@@ -8,12 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from structlog.contextvars import bound_contextvars
 
-from mulligan.actors.crash_points import EXIT_CODE, POINTS, CrashPointReached, arm, reach
 from mulligan.errors import InvalidInput
+from mulligan.events.crash_points import EXIT_CODE, POINTS, CrashPointReached, arm, reach
+from mulligan.testing.crash_listener import CrashListener
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import process_state
 
@@ -59,11 +63,50 @@ def test_several_can_be_armed() -> None:
         ("tool.after:explode", "kill, stop"),
         ("tool.after:0:kill", "1 or more"),
         ("tool.after:x:kill", "1 or more"),
+        ("nodes/tool.after:kill", "node, subagent"),
+        ("tool.after:ask", "MULLIGAN_CRASH_ASK"),
     ],
 )
 def test_a_typing_error_is_an_error(spec: str, wanted: str) -> None:
     with pytest.raises(InvalidInput, match=f"MULLIGAN_CRASH_AT.*{re.escape(wanted)}"):
         arm(spec)
+
+
+def test_only_arrivals_of_the_named_actor_count() -> None:
+    arm("node/tool.after:2:raise")
+
+    with bound_contextvars(task="run/n:a"):
+        reach("tool.after")
+    with bound_contextvars(task="run/"):
+        reach("tool.after")
+    reach("tool.after")
+    with bound_contextvars(task="run/n:a"), pytest.raises(CrashPointReached):
+        reach("tool.after")
+
+
+@pytest.mark.parametrize("answer", ["go", "raise"])
+def test_a_listener_is_asked_and_what_it_says_happens(
+    tmp_path: Path, answer: Literal["go", "raise"]
+) -> None:
+    with CrashListener(tmp_path / "ask") as listener, ThreadPoolExecutor(1) as threads:
+        arm("tool.after:ask", listener.path)
+        arrival = threads.submit(reach, "tool.after")
+        assert listener.wait(10.0) == "tool.after"
+        assert not arrival.done()
+
+        listener.answer(answer)
+
+        assert isinstance(arrival.exception(10.0), CrashPointReached) == (answer == "raise")
+
+
+def test_a_listener_that_is_gone_lets_go(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with CrashListener(tmp_path / "ask") as listener:
+            arm("tool.after:ask", listener.path)
+            arrival = threads.submit(reach, "tool.after")
+            listener.wait(10.0)
+
+        assert arrival.result(10.0) is None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +117,7 @@ def test_a_process_ends_as_it_was_told(action: str, code: int) -> None:
         [
             sys.executable,
             "-c",
-            "import sys; from mulligan.actors.crash_points import arm, reach\n"
+            "import sys; from mulligan.events.crash_points import arm, reach\n"
             "arm(sys.argv[1]); reach('tool.after'); print('went on')",
             f"tool.after:{action}",
         ],
@@ -90,7 +133,7 @@ def test_a_process_stops_at_the_point_and_not_beyond() -> None:
     """A signal to the process may reach another thread first; the one at the point must stop."""
     program = (
         "import os, threading\n"
-        "from mulligan.actors.crash_points import arm, reach\n"
+        "from mulligan.events.crash_points import arm, reach\n"
         "def arrive():\n"
         "    reach('tool.after'); os.write(1, b'went on')\n"
         "arm('tool.after:stop')\n"
@@ -107,8 +150,8 @@ def test_a_process_stops_at_the_point_and_not_beyond() -> None:
 def test_every_point_that_the_code_reaches_is_known_and_reached() -> None:
     reached = {
         point
-        for folder in ("actors", "tools/web_use/bridge")
-        for path in (ROOT / folder).glob("*.py")
+        for room in ("actors", "projections", "tools/web_use/bridge")
+        for path in (ROOT / room).glob("*.py")
         for point in re.findall(r"\breach\(\"([^\"]+)\"\)", path.read_text())
     }
 
