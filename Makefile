@@ -10,7 +10,7 @@ BROWSER_TESTS ?= yes
 export BROWSER_TESTS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium soak memory bench local-model check format lock clean
+.PHONY: help demo test chromium faults soak memory bench local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -38,6 +38,12 @@ chromium: $(VENV)/.ready ## Find a Chromium or Chrome for tests; as root on Debi
 	       && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	  || { $(BIN)/python -m mulligan.tools.web_use.executable; \
 	       echo "or leave the browser's tests out: make test BROWSER_TESTS=no"; exit 2; }
+
+faults: $(VENV)/.ready ## Every fault at every point, and a soak: 15 minutes; writes docs/faults.md
+	@mkdir -p build && rm -f build/faults.jsonl
+	MULLIGAN_FAULTS=$(CURDIR)/build/faults.jsonl $(BIN)/pytest -m "" --numprocesses 2 tests/faults
+	$(BIN)/python -m mulligan.testing.fault_matrix build/faults.jsonl docs/faults.md
+	$(BIN)/python bench/soak.py --soak 3
 
 soak: $(VENV)/.ready ## Load and kills: minutes, not part of the tests
 	$(BIN)/python bench/load.py

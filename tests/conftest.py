@@ -29,7 +29,7 @@ from mulligan.events.redis_connection import connect
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
-from mulligan.settings import Settings
+from mulligan.settings import Settings, next_database
 from mulligan.testing.accounting import unaccounted
 from mulligan.testing.cluster import ValkeyCluster
 from mulligan.testing.scripted_model import ScriptedModel
@@ -225,6 +225,11 @@ class Probe:
     def types(self, run: str) -> list[str]:
         """The tags of the run's history."""
         return [event.type for event in self.events(run)]
+
+    def lose_messages(self) -> None:
+        """Drop every wake-up that waits."""
+        with connect(next_database(self.url)) as client:
+            client.flushdb()
 
     def done(self, run: str = "") -> Counter[str]:
         """How often each tool and function of a run (or of all) really ran."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from mulligan.actors.crash_points import POINTS
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.projections.state import RunState
@@ -21,27 +20,6 @@ pytestmark = pytest.mark.server
 
 WRITE = 3
 """Of the three tools the `write` comes last: its start is the third arrival at `tool.…`."""
-
-PROBED = [point for point in POINTS if not point.startswith(("gates.", "rework.", "act."))]
-"""The points that the probe's run comes to; those of a repair loop have a test of their own."""
-
-ARRIVALS = [
-    *((point, 1) for point in PROBED),
-    *((point, n) for point in ("tool.before", "tool.after") for n in (2, WRITE)),
-    # Between rounds, with a called agent's task beside, and at the graph's last step.
-    *((point, n) for point in ("append.before", "append.after") for n in (4, 8)),
-    ("task.claimed", 2),
-]
-"""Where a process fails: a crash point, and at which arrival of it."""
-
-everywhere = pytest.mark.parametrize(
-    ("point", "arrival"), ARRIVALS, ids=[f"{point}:{n}" for point, n in ARRIVALS]
-)
-
-
-def in_a_write(point: str, arrival: int) -> bool:
-    """Whether the write's start is in the log there, and its result is not."""
-    return point.startswith("tool.") and arrival == WRITE
 
 
 def lost_write(state: RunState) -> bool:
@@ -69,59 +47,23 @@ def assert_completed(probe: Any, run: str, state: RunState) -> None:
     assert_sound(probe, run)
 
 
-@everywhere
-def test_a_worker_is_killed(probe: Any, fork: Any, point: str, arrival: int) -> None:
-    see_it_die(probe, fork, point, arrival, "kill")
-
-
-@pytest.mark.parametrize("point", PROBED)
-def test_a_worker_exits(probe: Any, fork: Any, point: str) -> None:
-    see_it_die(probe, fork, point, 1, "exit")
-
-
-def see_it_die(probe: Any, fork: Any, point: str, arrival: int, action: str) -> None:
-    """A worker dies at that instant; the next one goes on, or asks what became of a write."""
-    dying = fork(f"{point}:{arrival}:{action}")
-    run = probe.enqueue()
-    until(lambda: not dying.alive, 30.0, dying.log)
-    next_one = fork()
-    state = probe.wait(run)
-
-    if not in_a_write(point, arrival):
-        assert_completed(probe, run, state)
-        return
-    assert lost_write(state), next_one.log()
-    assert probe.done()["send"] == (point == "tool.after")
-    assert_sound(probe, run)
-
-
-@everywhere
-def test_a_worker_hangs_beyond_its_lease_and_wakes(
-    probe: Any, fork: Any, point: str, arrival: int
+def test_a_write_whose_worker_was_paused_before_it_began_is_told_as_not_run(
+    probe: Any, fork: Any
 ) -> None:
-    """As a paused container does: another has gone on when it wakes, and it must not decide."""
-    hanging = fork(f"{point}:{arrival}:stop")
+    """As a paused container is: it has lost its lease when it wakes, and must not write now."""
+    hanging = fork(f"tool.before:{WRITE}:stop")
     run = probe.enqueue()
     until(lambda: hanging.stopped, 30.0, hanging.log)
-    before = probe.client.status(run).version
-
     fork()
-    probe.until(run, lambda state: state.version > before)
-    if in_a_write(point, arrival):
-        assert lost_write(probe.wait(run))
+    assert lost_write(probe.wait(run))
+
     hanging.wake()
 
-    if in_a_write(point, arrival) and point == "tool.before":
-        # It has lost its lease and must not write now. That is told, and the run goes on.
-        assert probe.until(run, lambda state: state.ended).status == "completed"
-        assert probe.done()["send"] == 0
-        (told,) = late_receipts(probe, run)
-        assert (told.outcome, told.code) == ("failed", "not_run")
-        assert_sound(probe, run)
-        return
-    # The write that had run is no longer unknown: its receipt comes late, and the run goes on.
-    state = probe.until(run, lambda state: state.ended)
-    assert_completed(probe, run, state)
+    assert probe.until(run, lambda state: state.ended).status == "completed"
+    assert probe.done()["send"] == 0
+    (told,) = late_receipts(probe, run)
+    assert (told.outcome, told.code) == ("failed", "not_run")
+    assert_sound(probe, run)
 
 
 def test_who_wakes_late_does_not_fail_what_was_taken_up_again(probe: Any, fork: Any) -> None:
@@ -155,29 +97,18 @@ def late_receipts(probe: Any, run: str) -> list[facts.ToolReceiptArrived]:
     return [fact for fact in events if isinstance(fact, facts.ToolReceiptArrived)]
 
 
-@everywhere
-def test_a_worker_fails_in_a_way_that_no_decision_names(
-    probe: Any, fork: Any, point: str, arrival: int
+def test_a_failure_that_no_decision_names_parks_the_run_with_its_cause(
+    probe: Any, fork: Any
 ) -> None:
-    """The run is parked with the cause, and a resume lets it go on."""
-    failing = fork(f"{point}:{arrival}:raise")
+    failing = fork("model.after:1:raise")
     run = probe.enqueue()
     state = probe.wait(run)
 
-    # Before a decision, or where the task has been let go of, there is nothing to park: it goes on.
-    assert state.status == "paused" or point in ("task.claimed", "append.after")
-    if state.status == "paused":
-        assert state.reason == "parked"
-        assert "CrashPointReached" in detail_of(probe.events(run))
-        assert_sound(probe, run)
-        probe.client.resume(run)
-        state = probe.until(run, lambda state: state.ended or lost_write(state))
+    assert state.reason == "parked"
+    assert "CrashPointReached" in detail_of(probe.events(run))
     assert failing.alive, "a failure is no reason to end the process"
-    if in_a_write(point, arrival):
-        assert lost_write(state)
-        assert_sound(probe, run)
-    else:
-        assert_completed(probe, run, state)
+    probe.client.resume(run)
+    assert_completed(probe, run, probe.until(run, lambda state: state.ended))
 
 
 def detail_of(history: list[Envelope]) -> str:

@@ -82,3 +82,9 @@ def hand_over(idempotency_key: str) -> str:
 
 
 hand_over_tool = tool(effect="write", name="hand_over")(hand_over)
+
+
+def glance(idempotency_key: str) -> str:
+    """Look something up that nobody waits for."""
+    note("glance", idempotency_key)
+    return "seen"
