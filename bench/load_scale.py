@@ -146,7 +146,7 @@ def tail() -> bool:
 
 
 def _tail_of_all() -> tuple[float, float, float, int]:
-    with load() as world, _tailing(world) as lines:
+    with load() as world, tailing(world) as lines:
         world.ask(world.one, 1, 1, name="warm")
         lines.get(timeout=30)
         for number in range(TAILED):
@@ -159,7 +159,7 @@ def _tail_of_a_run() -> tuple[float, float, float, int]:
     """Of one that is worked: what stood there before the command was up is left out."""
     with load() as world:
         world.ask(world.flow, 1, TAILED // 2, name="run")
-        with _tailing(world, "run0") as lines:
+        with tailing(world, "run0") as lines:
             lines.get(timeout=30)
             with world.workers(processes=1):
                 world.client.wait("run0", timeout_s=60)
@@ -176,7 +176,7 @@ def _percentiles(late_ms: list[float]) -> tuple[float, float, float, int]:
 
 
 @contextmanager
-def _tailing(world: Load, *arguments: str) -> Iterator[queue.Queue[float]]:
+def tailing(world: Load, *arguments: str) -> Iterator[queue.Queue[float]]:
     """`mulligan tail --follow`; of each line, how many milliseconds after its event it came."""
     environment = {**os.environ, "MULLIGAN_REDIS_URL": world.server.url}
     process = subprocess.Popen(

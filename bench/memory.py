@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from redis import Redis
+
 from mulligan.actors.archiver import Archiver
 from mulligan.actors.rounds import FEED_KEPT, IDLE_MS
 from mulligan.events import facts
@@ -97,24 +99,7 @@ class Measured:
             store.close()
 
     def _fill(self, store: ArchivedStore) -> list[str]:
-        script = self._client.script_load(source("append"))
-        template = history(self.size)
-        runs, total = [], 0
-        pipeline = self._client.pipeline(transaction=False)
-        for number in range(self.runs):
-            run = f"research-{secrets.token_hex(6)}"
-            runs.append(run)
-            for append in appends(run, template):
-                prepared = prepare(append)
-                total += sum(map(len, prepared.raw))
-                keys = append_keys(store._keys(run), prepared)
-                pipeline.execute_command(
-                    "EVALSHA", script, len(keys), *keys, *append_args(prepared)
-                )
-            if number % PIPELINED == PIPELINED - 1:
-                pipeline.execute()
-                say(f"{self.size} bytes: {number + 1:,} runs")
-        pipeline.execute()
+        runs, total = fill(self._client, self.runs, history(self.size))
         self.payload = round(total / (self.runs * EVENTS))
         return runs
 
@@ -145,6 +130,25 @@ class Measured:
 
     def _memory(self, key: str) -> int:
         return int(self._client.memory_usage(key, samples=0) or 0)
+
+
+def fill(client: Redis, count: int, told: list[list[NewEvent]]) -> tuple[list[str], int]:
+    """Append so many runs to the only partition; their names, and the bytes of their events."""
+    script = client.script_load(source("append"))
+    runs, total = [], 0
+    pipeline = client.pipeline(transaction=False)
+    for number in range(1, count + 1):
+        run = f"research-{secrets.token_hex(6)}"
+        runs.append(run)
+        for append in appends(run, told):
+            prepared = prepare(append)
+            total += sum(map(len, prepared.raw))
+            keys = append_keys(Keys(0), prepared)
+            pipeline.execute_command("EVALSHA", script, len(keys), *keys, *append_args(prepared))
+        if number % PIPELINED == 0 or number == count:
+            pipeline.execute()
+            say(f"{number:,} runs")
+    return runs, total
 
 
 # --- A run ---------------------------------------------------------------------------------------

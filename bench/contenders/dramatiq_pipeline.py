@@ -46,9 +46,15 @@ def main() -> None:
         sent_s = time()
         return [moment.send().get_result(block=True, timeout=WAIT_MS) - sent_s]
 
+    def between() -> list[float]:
+        second = moment.message_with_options(pipe_ignore=True)
+        both = dramatiq.pipeline([moment.message(), second]).run()
+        first_s, second_s = both.get_results(block=True, timeout=WAIT_MS)
+        return [second_s - first_s]
+
     worker = dramatiq.Worker(broker, worker_threads=THREADS)
     worker.start()
-    serve({"chain": chain, "hop": hop})
+    serve({"chain": chain, "hop": hop, "between": between})
     worker.stop()
 
 

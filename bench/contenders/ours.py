@@ -7,6 +7,7 @@ The run's task carries each step itself, in place, since only one is ready at a 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from functools import cache
@@ -30,6 +31,17 @@ name: moment
 nodes:
   - {id: n, kind: function, call: "ours:moment"}
 """
+TO_OTHERS = """
+name: others
+nodes:
+  - {id: a, kind: function, call: "ours:moment"}
+  - {id: b, kind: function, call: "ours:moment", needs: [a]}
+  - {id: c, kind: function, call: "ours:moment", needs: [a]}
+  - {id: apart, kind: function, call: "ours:apart", needs: [a, b, c]}
+"""
+"""Two steps that are ready at once are worked by tasks of their own."""
+
+_let_go = threading.Event()
 
 
 def step(input: int) -> int:  # noqa: A002 - the name of a run's input
@@ -42,6 +54,23 @@ def moment() -> float:
     return time.time()
 
 
+def apart(a: float, b: float, c: float) -> float:
+    """The seconds from one step to that of another actor which began first."""
+    return min(b, c) - a
+
+
+def hold() -> None:
+    """As long as it runs no other node is ready alone, so none is carried in place."""
+    _let_go.wait(WAIT_S)
+    _let_go.clear()
+
+
+def let_go(input: int) -> int:  # noqa: A002 - the name of a run's input
+    """The last step of the others."""
+    _let_go.set()
+    return input
+
+
 class Ours:
     """A client, and a worker in the same process."""
 
@@ -52,6 +81,7 @@ class Ours:
         self._runtime = assemble(settings)
         self._ids = count()
         self._moment = self._plan("moment", MOMENT)
+        self._others = self._plan("others", TO_OTHERS)
         self.stack = ExitStack()
         self.stack.callback(self.client.close)
         self.stack.callback(self._runtime.close)
@@ -66,6 +96,16 @@ class Ours:
             lines.append(f'  - {{id: n{number}, kind: function, call: "ours:step"{needs}}}')
         return self._plan(f"chain{steps}", "\n".join(lines))
 
+    @cache  # noqa: B019 - one object a process
+    def hopping_plan(self, steps: int) -> Plan:
+        """A chain of so many steps beside a node that runs all the while."""
+        lines = ["name: hopping", "nodes:", '  - {id: held, kind: function, call: "ours:hold"}']
+        for number in range(steps):
+            needs = f", needs: [n{number - 1}]" if number else ""
+            call = "step" if number < steps - 1 else "let_go"
+            lines.append(f'  - {{id: n{number}, kind: function, call: "ours:{call}"{needs}}}')
+        return self._plan(f"hopping{steps}", "\n".join(lines))
+
     def _plan(self, name: str, text: str) -> Plan:
         path = self._folder / f"{name}.yaml"
         path.write_text(text)
@@ -79,6 +119,19 @@ class Ours:
         for run in runs:
             self.client.wait(run, timeout_s=WAIT_S)
         return [time.perf_counter() - began_s]
+
+    def hopping(self, steps: int) -> list[float]:
+        """As `chain`, where every step is worked by a task of its own."""
+        plan = self.hopping_plan(steps)
+        began_s = time.perf_counter()
+        self.client.wait(self._ask(plan), timeout_s=WAIT_S)
+        return [time.perf_counter() - began_s]
+
+    def between(self) -> list[float]:
+        """From a step to the first of those that need it, in another thread."""
+        run = self._ask(self._others)
+        self.client.wait(run, timeout_s=WAIT_S)
+        return [self.client.result(run)]
 
     def hop(self) -> list[float]:
         """From a request to its first step, by one clock."""
@@ -95,7 +148,8 @@ def main() -> None:
     """`ours.py URL FOLDER`"""
     ours = Ours(sys.argv[1], Path(sys.argv[2]))
     with ours.stack:
-        serve({"chain": ours.chain, "hop": ours.hop})
+        measures = {"chain": ours.chain, "hopping": ours.hopping}
+        serve({**measures, "hop": ours.hop, "between": ours.between})
 
 
 if __name__ == "__main__":
