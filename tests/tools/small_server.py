@@ -71,6 +71,12 @@ def surroundings() -> str:
     return " ".join(sorted(os.environ))
 
 
+@server.tool(structured_output=False)
+def number() -> str:
+    """The number of its process."""
+    return str(os.getpid())
+
+
 def looks_otherwise(word: str, language: str) -> str:
     """Look a word up, in a language."""
     return f"found {word} in {language}"
