@@ -59,6 +59,7 @@ def test_every_variable_is_read_as_what_it_must_be(monkeypatch: pytest.MonkeyPat
         "repetition_min_repeats": ("2", 2),
         "repetition_min_bytes": ("1", 1),
         "crash_at": ("p:kill", "p:kill"),
+        "crash_ask": ("asked", Path("asked")),
         "lease_ms": ("300", 300),
         "lease_margin_ms": ("20", 20),
         "lease_grace_ms": ("1", 1),
