@@ -9,6 +9,7 @@ from collections.abc import Callable
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
+from mulligan.actors.tracing import tracing_of
 from mulligan.actors.write_intents import WriteIntents
 from mulligan.app import load_app
 from mulligan.embedded import ensure_server
@@ -45,13 +46,15 @@ def assemble(
     something between the process and its log.
 
     Raises:
-        InvalidInput: there is no such app, or it is none; or limits name no provider.
+        InvalidInput: there is no such app, or it is none; or limits name no provider; or
+            OpenTelemetry's variables ask for what is not here.
         EnvironmentUnfit: no server, or one that is not set up for a log; or intents of writes can't
             be kept as the settings say.
     """
     if app is not None:
         load_app(app)
     lanes = Lanes(settings.model_limits)
+    settings.span_exporters()  # what can't be used is refused before anything is started
     url = settings.redis_url or ensure_server(settings.data_dir)
     server = RedisEventStore(url, partitions=settings.partitions)
     server.check()
@@ -61,6 +64,7 @@ def assemble(
         secret = settings.provider_key(name)
         return secret.get_secret_value() if secret is not None else None
 
+    tracing = tracing_of(settings, store.read)
     return Runtime(
         store,
         make_broker(settings.broker_url or broker_url_beside(url)),
@@ -72,6 +76,7 @@ def assemble(
         slots=RedisSlots(url),
         deltas=RedisDeltas(url, store.partitions),
         intents=_intents(settings, url),
+        tracing=tracing,
     )
 
 

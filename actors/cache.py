@@ -43,6 +43,11 @@ class Fold:
         """The folders beside which the workflow's own modules are found."""
         return self._state.plan.code_path if self._state.plan is not None else ()
 
+    @property
+    def requested_ms(self) -> int | None:
+        """When the run was asked for; None: nothing of it is known here yet."""
+        return self._state.requested_ms
+
     def reach(self, version: int) -> None:
         """
         Read what is new, in a run that was at `version` a moment ago; of a long one, from a

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
@@ -302,7 +303,8 @@ def within(timeout_ms: int | None, call: Callable[[], T]) -> T | None:
     if timeout_ms is None:
         return call()
     returned: list[T] = []
-    thread = threading.Thread(target=lambda: returned.append(call()), daemon=True)
+    bound = copy_context()  # what lines of the log and spans of users' own are about
+    thread = threading.Thread(target=lambda: returned.append(bound.run(call)), daemon=True)
     thread.start()
     thread.join(timeout_ms / 1000)
     return returned[0] if returned else None

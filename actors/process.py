@@ -28,6 +28,7 @@ from mulligan.actors.reconciler import Reconciler
 from mulligan.actors.roster import Roster
 from mulligan.actors.rounds import Rounds
 from mulligan.actors.server_clock import ServerClocks
+from mulligan.actors.tracing import Tracing
 from mulligan.actors.work_queue import WorkQueue
 from mulligan.errors import MulliganError
 from mulligan.events.crash_points import arm
@@ -65,6 +66,7 @@ class WorkingRuntime(Protocol):
     hints: Hints
     roster: Roster
     clocks: ServerClocks
+    tracing: Tracing
     draining: bool
 
     def send(self, task: str) -> None:
@@ -129,6 +131,7 @@ def working(
         rounds.end()
         _drain(worker, runtime, drain_s, grace_s)
         runtime.leases.end()
+        runtime.tracing.flush()
 
 
 def _drain(

@@ -20,6 +20,7 @@ from mulligan.actors.roster import Roster
 from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
 from mulligan.actors.slots import SlotKeeper
+from mulligan.actors.tracing import Tracing
 from mulligan.actors.write_intents import WriteIntents
 from mulligan.actors.writes import WriteProcesses, Writes
 from mulligan.decisions.reactions import ACTORS
@@ -37,7 +38,7 @@ class Runtime:
     One a process. Its actors are declared on `broker`; it sends the messages that wake them. `app`
     is what the worker was told to import; `lanes` are what limits requests, `slots` where they are
     counted (in this process, if not given); `deltas` is where live output goes, None for nowhere;
-    `intents` is what has to be so before a write begins.
+    `intents` is what has to be so before a write begins; `tracing` is told what spans tell of.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Runtime:
         slots: Slots | None = None,
         deltas: Deltas | None = None,
         intents: WriteIntents | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.store = store
         self.broker = broker
@@ -66,6 +68,7 @@ class Runtime:
         self.writes: Writes = WriteProcesses(leases, app)
         self.intents = intents or WriteIntents()
         self.live = LiveOutput(deltas)
+        self.tracing = tracing or Tracing()
         self.draining = False
         self.pause: Callable[[float], object] = time.sleep
         """waits so many seconds before an append that got no answer is tried again"""

@@ -4,6 +4,7 @@ A claimed task, worked in this thread until it is released or lost.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -26,10 +27,11 @@ from mulligan.errors import (
 )
 from mulligan.events.crash_points import reach
 from mulligan.events.envelope import NewEvent
+from mulligan.events.ids import node_of_invocation
 from mulligan.events.keys import partition_of
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
-from mulligan.events.tasks import parse_task
-from mulligan.logs import stack_of
+from mulligan.events.tasks import overseer_subject, parse_task
+from mulligan.logs import bound, stack_of
 
 if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
@@ -53,17 +55,36 @@ def work(runtime: Runtime, task: str) -> None:
     run, _, _ = parse_task(task)
     reach("message.read")
     token = mint()
-    sent_s = runtime.leases.now_s()
+    sent_s, began_ns = runtime.leases.now_s(), time.time_ns()
     claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
     runtime.clocks.seen(partition_of(run, runtime.store.partitions()), claimed.now_ms)
     with (
-        structlog.contextvars.bound_contextvars(run=run, task=task),
+        bound(**_about(task)),
         runtime.leases.hold(Held(run, task, token), claimed.inbox, claimed.phase, sent_s) as lease,
     ):
         reach("task.claimed")
-        Session(runtime, run, claimed, lease).go_on()
+        session = Session(runtime, run, claimed, lease)
+        session.go_on()
+        took_over = claimed.claims > 0
+        runtime.tracing.worked(session.fold, task, began_ns, took_over=took_over)
+
+
+def _about(task: str) -> dict[str, Any]:
+    """What every line of the log that is written while a task is worked tells of it."""
+    run, kind, subject = parse_task(task)
+    about = {"run": run, "task": task}
+    match kind:
+        case "run":
+            return about
+        case "node" | "repair":
+            return {**about, "node": subject}
+        case "subagent":
+            return {**about, "node": node_of_invocation(subject)}
+        case "overseer":
+            invocation, attempt = overseer_subject(subject)
+            return {**about, "node": node_of_invocation(invocation), "attempt": attempt}
 
 
 class Session:
@@ -144,9 +165,19 @@ class Session:
             if decision.effect is not None:
                 if not self.lease.may_start():
                     return
-                outcome = perform(self, decision.effect)
+                outcome = self._do(decision.effect, decision.events)
         if decision is not None and decision.phase == "closed":
             self.runtime.cache.forget(self.run)
+
+    def _do(self, effect: Effect, intent: tuple[NewEvent, ...]) -> Outcome:
+        """Do it; what is logged meanwhile names the node and attempt that it is announced for."""
+        said = intent[-1] if intent else None
+        node, attempt = (said.node, said.attempt) if said is not None else (None, None)
+        with (
+            bound(run=self.run, node=node, attempt=attempt),
+            self.runtime.tracing.within(self.fold, effect),
+        ):
+            return perform(self, effect)
 
     def _leave_to_others(self, missing: CodeMissing) -> None:
         """Let another worker have the task, as long as one that lives may carry the code."""
@@ -195,13 +226,14 @@ class Session:
             discarded=discarded,
         )
         try:
-            repeat(self.runtime, append, self.lease)
+            appended = repeat(self.runtime, append, self.lease)
         except InboxMoved:  # there is news: whoever takes it next reads that first
             self.runtime.store.give_back(Held(self.run, self.task, self.token))
         except (AppendRefused, RunUnknown) as refused:
             _log.warning("not_released", reason=type(refused).__name__)
         else:
             self.runtime.hints.send_all(append.moves, state.priority)
+            self.runtime.tracing.appended(self.run, append.op, appended)
 
 
 def _named(error: Exception) -> str:

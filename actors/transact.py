@@ -106,6 +106,7 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             session.previous_op = append.op
             runtime.hints.send_all(decision.moves, state.priority)
             reach("append.after")
+            runtime.tracing.appended(session.run, append.op, appended)
             if missing is not None:
                 raise missing
             return decision

@@ -54,6 +54,7 @@ def request(
     delay_ms: int = 0,
     origin_window: str | None = None,
     correlation: str | None = None,
+    traceparent: str | None = None,
 ) -> Append:
     """
     Ask for a run. The same id with the same workflow name and input is the same run, whatever
@@ -68,6 +69,7 @@ def request(
         tags=tags,
         origin_window=origin_window,
         priority=priority,
+        traceparent=traceparent,
     )
     return Append(
         run=run,

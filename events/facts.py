@@ -119,7 +119,10 @@ class OutputIssue(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class RunRequested(Fact, frozen=True, kw_only=True):
-    """A producer asked for a run. `plan` is the compiled workflow, whole, as it will be worked."""
+    """
+    A producer asked for a run. `plan` is the compiled workflow, whole, as it will be worked;
+    `traceparent` the span in which it was asked for, as W3C Trace Context writes it.
+    """
 
     workflow: str
     workflow_version: int
@@ -129,6 +132,7 @@ class RunRequested(Fact, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     origin_window: str | None = None
     priority: Priority = 0
+    traceparent: str | None = None
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from mulligan.events.facts import Priority
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
+from mulligan.trace_context import current_traceparent
 from mulligan.watch import Watch
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class AsyncClient:
         delay_ms: int = 0,
         model: str | None = None,
         origin_window: str | None = None,
+        traceparent: str | None = None,
     ) -> str:
         """See `Client.enqueue`."""
         return await self._call(
@@ -96,6 +98,8 @@ class AsyncClient:
                 delay_ms=delay_ms,
                 model=model,
                 origin_window=origin_window,
+                # Looked up here: the thread that makes the call is within no span.
+                traceparent=traceparent or current_traceparent(),
             )
         )
 

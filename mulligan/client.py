@@ -45,6 +45,7 @@ from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.schemas.plan import Plan
 from mulligan.settings import Settings, load_settings
+from mulligan.trace_context import check_traceparent, current_traceparent
 from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
@@ -175,13 +176,15 @@ class Client:
         delay_ms: int = 0,
         model: str | None = None,
         origin_window: str | None = None,
+        traceparent: str | None = None,
     ) -> str:
         """
         Ask for a run and return its id. With a `run_id` of your own, asking again with the same
         workflow and input is the same run, so that a producer may repeat a call it got no answer
         to. Where workers have more to do than they can, all of a run of `priority` -1 goes before
         what has 0, and that before 1. Its agents browse in the window
-        `origin_window` of the browser bridge, and see the pages of no other.
+        `origin_window` of the browser bridge, and see the pages of no other. Its trace links to the
+        span of `traceparent` (W3C Trace Context), by default the one that this call is within.
 
         Raises:
             WorkflowInvalid, InvalidInput: the workflow, the input or an option can't be used.
@@ -192,6 +195,8 @@ class Client:
         check_priority(priority)
         check_delay(delay_ms)
         check_window(origin_window)
+        if traceparent is not None:
+            check_traceparent(traceparent)
         tags = check_tags(tags)
         check_json(input)
         plan = self.plan(workflow, model=model)
@@ -206,6 +211,7 @@ class Client:
             priority=priority,
             delay_ms=delay_ms,
             origin_window=origin_window,
+            traceparent=traceparent or current_traceparent(),
         )
         self._append(append, priority)
         return run

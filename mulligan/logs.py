@@ -2,7 +2,7 @@
 What a process says about itself: structlog, as JSON lines or, in a terminal, for people.
 
 Everything goes to stderr; stdout belongs to results. `run`, `node` and `attempt` are bound where
-work begins (`bound`) and stand in every line of that thread.
+work begins (`bound`), and stand in every line written there, by users' functions and tools too.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def configure_logs(level: LogLevel, *, stream: TextIO | None = None) -> None:
 
 
 def bound(
-    *, run: str, node: str | None = None, attempt: int | None = None
+    *, run: str, task: str | None = None, node: str | None = None, attempt: int | None = None
 ) -> AbstractContextManager[object]:
-    """In this context every line of this thread names the run, and node and attempt if known."""
-    given = {"run": run, "node": node, "attempt": attempt}
+    """In this context every line names the run, and task, node and attempt if known."""
+    given = {"run": run, "task": task, "node": node, "attempt": attempt}
     return structlog.contextvars.bound_contextvars(
         **{name: value for name, value in given.items() if value is not None}
     )

@@ -29,6 +29,8 @@ STORE_SCHEMES = (*SERVER_SCHEMES, "redis+cluster", "rediss+cluster")
 BROKER_SCHEMES = (*SERVER_SCHEMES, "amqp", "amqps", "stub")
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+SpanExporterName = Literal["otlp", "console"]
+"""Where spans may go: to a collector, or to stdout."""
 
 
 MOST_REQUESTS = 1_000_000
@@ -220,6 +222,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         value = os.environ.get(variable) or self.dotenv.get(variable)
         return Secret(value) if value else None
 
+    def span_exporters(self) -> tuple[SpanExporterName, ...]:
+        """
+        Where spans go, by the variables of OpenTelemetry; nowhere, if none of them names a place.
+        Those that stand in `.env` are set for this process, since its library reads no such file.
+
+        Raises:
+            InvalidInput: they name an exporter or a protocol that is not here.
+        """
+        for name, value in self.dotenv.items():
+            if name.startswith(OTEL_PREFIX) and value:
+                os.environ.setdefault(name, value)
+        return _span_exporters(os.environ)
+
     def unknown_names(self) -> list[str]:
         """Variables that begin with `MULLIGAN_` and mean nothing: typing errors, most likely."""
         known = {_variable(field) for field in _variables()}
@@ -363,6 +378,35 @@ _CHECKS: Mapping[str, Callable[[Any], None]] = {
 
 _HIDDEN = {"redis_url", "broker_url", "api_base", "http_tokens", "dotenv"}
 """URLs may hold passwords, and `.env` keys."""
+
+
+# --- OpenTelemetry -------------------------------------------------------------------------------
+
+OTEL_PREFIX = "OTEL_"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def _span_exporters(environment: Mapping[str, str]) -> tuple[SpanExporterName, ...]:
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return ()
+    text = environment.get("OTEL_TRACES_EXPORTER", "").strip()
+    endpoint = any(environment.get(name) for name in _ENDPOINTS)
+    names = text.split(",") if text else ["otlp"] if endpoint else []
+    names = [name.strip() for name in names if name.strip() != "none"]
+    if any(name not in get_args(SpanExporterName) for name in names):
+        raise InvalidInput(
+            "OTEL_TRACES_EXPORTER must be otlp, console, both between a comma, or none; "
+            "correct it, or unset it"
+        )
+    protocols = (environment.get(name) for name in _PROTOCOLS)
+    protocol = next(filter(None, protocols), "http/protobuf")
+    if "otlp" in names and protocol != "http/protobuf":
+        raise InvalidInput(
+            "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf, the one protocol that is here "
+            "(collectors take it on port 4318); correct it, or unset it"
+        )
+    return tuple(name for name in get_args(SpanExporterName) if name in names)
 
 
 # --- Paths and URLs ------------------------------------------------------------------------------

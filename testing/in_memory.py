@@ -26,6 +26,7 @@ from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
+from mulligan.actors.tracing import Tracing
 from mulligan.actors.writes import Write
 from mulligan.client import Flow, compile_flow
 from mulligan.decisions import people
@@ -71,7 +72,8 @@ class InMemory:
     `code` gives the functions and tools that plans name by their paths, whatever their digests;
     without it they are imported, as a worker would.
     `meddle` may put something between the world and its log that loses replies or comes first.
-    `limits` are a deployment's `model_limits`, kept by `slots`.
+    `limits` are a deployment's `model_limits`, kept by `slots`; `tracing` makes, of the log, who is
+    told of spans.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class InMemory:
         seed: int | None = None,
         meddle: Callable[[EventStore], EventStore] = lambda store: store,
         limits: Mapping[str, RequestLimit] | None = None,
+        tracing: Callable[[EventStore], Tracing] | None = None,
     ) -> None:
         self.now_ms = 1_000
         self._set_forward_ms = 0
@@ -90,6 +93,8 @@ class InMemory:
         self._random = random.Random(seed) if seed is not None else None
         self.slots = MemorySlots(lambda: self.now_ms)
         self._runtime = _Runtime(self, provider or _Silent(), code, Lanes(limits or {}))
+        if tracing is not None:
+            self._runtime.tracing = tracing(self.store)
 
     def run(self, workflow: Flow, input: Any = None, run: str = "run") -> RunState:  # noqa: A002 - the field's name
         """Request a run and work it until it ends or waits for somebody."""

@@ -42,6 +42,12 @@ from mulligan.replies import Enqueued
     help="-1 goes first where much waits, 1 last.",
 )
 @window_option
+@click.option(
+    "--traceparent",
+    envvar="TRACEPARENT",
+    help="The span that the run's trace links to, as W3C Trace Context writes it; by default "
+    "$TRACEPARENT.",
+)
 @json_option
 def enqueue(
     workflow: str,
@@ -52,6 +58,7 @@ def enqueue(
     delay_s: float,
     priority: str,
     origin_window: str | None,
+    traceparent: str | None,
     as_json: bool,
 ) -> None:
     """Ask for a run of WORKFLOW: a file, module:attribute, or the name of a shipped one."""
@@ -68,6 +75,7 @@ def enqueue(
             delay_ms=int(delay_s * 1_000),
             model=model,
             origin_window=origin_window,
+            traceparent=traceparent or None,
         )
     if as_json:
         show_json(Enqueued(run=run))

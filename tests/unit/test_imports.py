@@ -64,6 +64,17 @@ def test_a_worker_without_such_models_never_loads_litellm() -> None:
     assert loaded("import mulligan.actors.assemble", ("litellm", "openai")) == set()
 
 
+def test_who_sends_no_spans_loads_nothing_that_would() -> None:
+    """redis-py loads OpenTelemetry's metrics wherever they are installed; the rest is ours."""
+    program = (
+        "from mulligan.actors.tracing import tracing_of; from mulligan.settings import Settings\n"
+        "assert tracing_of(Settings(), lambda run, after: []).flush() is None"
+    )
+
+    ours = ("mulligan.actors.otel", "opentelemetry.sdk.trace", "opentelemetry.exporter")
+    assert loaded(program, ours) == set()
+
+
 @pytest.mark.server
 @pytest.mark.parametrize("command", ["status", "list"])
 def test_a_look_at_the_log_needs_nothing_but_the_log(server: ValkeyServer, command: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,8 @@ from mulligan.settings import RequestLimit, load_settings, next_database, withou
 
 @pytest.fixture(autouse=True)
 def empty_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import os
-
-    for name in [name for name in os.environ if name.startswith(("MULLIGAN_", "OPENAI_"))]:
+    prefixes = ("MULLIGAN_", "OPENAI_", "OTEL_")
+    for name in [name for name in os.environ if name.startswith(prefixes)]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
@@ -247,3 +247,55 @@ def test_rec_34_limits_that_say_nothing_are_refused(
 
     with pytest.raises(InvalidInput, match="MULLIGAN_MODEL_LIMITS must be a JSON object"):
         load_settings()
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.mark.parametrize(
+    ("variables", "exporters"),
+    [
+        ({}, ()),
+        ({ENDPOINT: "http://collector:4318"}, ("otlp",)),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector/traces"}, ("otlp",)),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, ("otlp",)),
+        ({"OTEL_TRACES_EXPORTER": "console, otlp"}, ("otlp", "console")),
+        ({"OTEL_TRACES_EXPORTER": "none", ENDPOINT: "http://collector:4318"}, ()),
+        ({"OTEL_SDK_DISABLED": "true", ENDPOINT: "http://collector:4318"}, ()),
+    ],
+)
+def test_spans_go_where_opentelemetrys_variables_say(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], exporters: tuple[str, ...]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert load_settings().span_exporters() == exporters
+
+
+def test_spans_go_where_dotenv_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    Path(".env").write_text(f"{ENDPOINT}=http://collector:4318\n")
+
+    assert load_settings().span_exporters() == ("otlp",)
+    assert os.environ[ENDPOINT] == "http://collector:4318"
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "jaeger"}, "OTEL_TRACES_EXPORTER must be otlp, console"),
+        (
+            {ENDPOINT: "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf",
+        ),
+    ],
+)
+def test_what_spans_can_not_be_sent_by_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidInput, match=wanted):
+        load_settings().span_exporters()
