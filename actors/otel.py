@@ -52,6 +52,7 @@ from mulligan.events.ids import invocation_of_call
 from mulligan.events.store import Appended
 from mulligan.logs import stack_of
 from mulligan.projections import spans
+from mulligan.projections.span_fold import evolve
 from mulligan.projections.spans import RunSpans, Span
 from mulligan.settings import SpanExporterName
 
@@ -251,7 +252,7 @@ class _Followed:
                 behind = self.fold.version < appended.version
                 events = read(self.fold.run, self.fold.version) if behind else []
             for event in events:
-                ended = spans.evolve(self.fold, event)
+                ended = evolve(self.fold, event)
                 if ended:
                     self._ended.setdefault(event.id.rpartition(".")[0], []).extend(ended)
             mine = self._ended.pop(op, [])

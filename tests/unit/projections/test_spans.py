@@ -31,7 +31,8 @@ from mulligan.events.facts import (
     Usage,
 )
 from mulligan.events.payload import Payload
-from mulligan.projections.spans import RUN, RunSpans, Span, evolve, span_id, trace_id
+from mulligan.projections.span_fold import evolve
+from mulligan.projections.spans import RUN, RunSpans, Span, span_id, trace_id
 from mulligan.schemas.plan import AgentPlan, NodePlan
 from mulligan.testing.given import Given, plan_of
 
