@@ -213,7 +213,10 @@ class Client:
             origin_window=origin_window,
             traceparent=traceparent or current_traceparent(),
         )
-        self._append(append, priority)
+        if delay_ms:
+            self.store.append(append)  # a message would have it worked at once
+        else:
+            self._append(append, priority)
         return run
 
     def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from mulligan.actors.hints import Hints
 from mulligan.commands.published import FOLDER
 from mulligan.testing.server import ValkeyServer
 from mulligan.web.access import Access
@@ -38,6 +39,14 @@ def test_a_run_is_asked_for_once_and_seen(api: Api) -> None:
     shown = fits(api.get("/runs/one"), "status")
     assert (shown["status"], shown["version"], shown["tags"]) == ("queued", 1, ["a"])
     assert fits(api.get("/runs/one/result"), "run")["output"] is None
+
+
+def test_a_run_for_later_wakes_nobody_now(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[str] = []
+    monkeypatch.setattr(Hints, "send", lambda hints, task, priority: woken.append(task))
+    api.post("/runs", {**TEA, "run_id": "later", "delay_ms": 60_000}, 202)
+    api.post("/runs", {**TEA, "run_id": "now"}, 202)
+    assert woken == ["now/"]
 
 
 @pytest.mark.parametrize("view", ["trace", "chat", "recovery", "repair-log", "usage"])
