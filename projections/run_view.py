@@ -5,13 +5,19 @@ A run now, as it is shown to people and programs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from mulligan.events.payload import Payload
 from mulligan.projections.advice import why
+from mulligan.projections.open_decisions import (
+    OpenDecision,
+    Unsettled,
+    open_decisions,
+    unsettled,
+)
 from mulligan.projections.open_requests import OpenRequest, open_requests
 from mulligan.projections.state import RunState, lanes_of
 
@@ -30,8 +36,9 @@ class NodeView(msgspec.Struct, kw_only=True):
 
 class RunView(msgspec.Struct, kw_only=True):
     """
-    A run now. `why` says why it has no output, `waits_for` what people are asked, whole; times are
-    server milliseconds. A fork began as a copy of `forked_from`, up to version `forked_at`.
+    A run now. `why` says why it has no output, `waits_for` what people are asked, whole, and
+    `unsettled` and `decisions` what else only a person can settle; times are server milliseconds. A
+    fork began as a copy of `forked_from`, up to version `forked_at`.
     """
 
     kind: Literal["run"] = "run"
@@ -49,6 +56,8 @@ class RunView(msgspec.Struct, kw_only=True):
     ended_ms: int | None
     nodes: dict[str, NodeView]
     waits_for: tuple[OpenRequest, ...] = ()
+    unsettled: tuple[Unsettled, ...] = ()
+    decisions: tuple[OpenDecision, ...] = ()
 
 
 class RunResult(RunView, kw_only=True):
@@ -59,7 +68,7 @@ class RunResult(RunView, kw_only=True):
 
 def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
     """A run's state, as it is shown; `value_of` a payload, wherever it lies."""
-    waits_for = tuple(_whole(one, value_of) for one in open_requests(state))
+    waits_for = tuple(_with_arguments(one, value_of) for one in open_requests(state))
     lanes = lanes_of(state)
     return RunView(
         run=state.run,
@@ -84,6 +93,10 @@ def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
             for node in state.nodes.values()
         },
         waits_for=waits_for,
+        unsettled=tuple(_with_arguments(one, value_of) for one in unsettled(state)),
+        decisions=tuple(
+            replace(one, draft=_whole(one.draft, value_of)) for one in open_decisions(state)
+        ),
     )
 
 
@@ -93,8 +106,15 @@ def result_view(state: RunState, value_of: Callable[[Payload], Any]) -> RunResul
     return RunResult(**msgspec.structs.asdict(view(state, value_of)), output=output)
 
 
-def _whole(request: OpenRequest, value_of: Callable[[Payload], Any]) -> OpenRequest:
-    """With its arguments, however large: nobody should approve what is not shown."""
-    if request.arguments is None or request.arguments.inline:
-        return request
-    return replace(request, arguments=Payload.of(value_of(request.arguments)))
+Asked = TypeVar("Asked", OpenRequest, Unsettled)
+
+
+def _with_arguments(asked: Asked, value_of: Callable[[Payload], Any]) -> Asked:
+    """With its arguments, however large: nobody should decide about what is not shown."""
+    if asked.arguments is None:
+        return asked
+    return replace(asked, arguments=_whole(asked.arguments, value_of))
+
+
+def _whole(payload: Payload, value_of: Callable[[Payload], Any]) -> Payload:
+    return payload if payload.inline else Payload.of(value_of(payload))
