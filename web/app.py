@@ -24,6 +24,7 @@ from mulligan.web import (
     decisions,
     health,
     metrics,
+    page_files,
     runs,
     sessions,
     streams,
@@ -51,6 +52,7 @@ ROUTERS = (
     totals.router,
     metrics.router,
     browsing.router,
+    page_files.router,
 )
 
 

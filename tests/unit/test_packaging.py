@@ -49,3 +49,23 @@ def test_mulligan_links_to_every_folder() -> None:
     links = {p.name: p.resolve() for p in (ROOT / "mulligan").iterdir() if p.is_symlink()}
 
     assert {name: ROOT / name for name in folders_on_disk().values() if "/" not in name} == links
+
+
+def test_every_file_that_is_no_code_is_packaged() -> None:
+    """
+    A page's script or a list of phrases that no pattern names would be missing from the wheel only.
+    """
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "package-data"
+    ]
+    folders = {name: ROOT / path for name, path in folders_on_disk().items()}
+    named = {
+        found
+        for package, patterns in data.items()
+        for pattern in patterns
+        for found in (folders.get(package, ROOT / package)).glob(pattern)
+    }
+    tops = [folder for name, folder in folders.items() if name.count(".") == 1]
+    files = {file for top in tops for file in top.rglob("*") if file.is_file()}
+    code = {file for file in files if file.suffix in (".py", ".pyc")}
+    assert files - code - named == set()
