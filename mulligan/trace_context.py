@@ -27,6 +27,11 @@ def check_traceparent(text: str) -> str:
     return text
 
 
+def received_traceparent(text: str | None) -> str | None:
+    """That of a request's header; what is none is ignored, as the recommendation says."""
+    return text if text is not None and _TRACEPARENT.fullmatch(text) else None
+
+
 def current_traceparent() -> str | None:
     """The caller's own span, if its program has OpenTelemetry and is within one."""
     trace = sys.modules.get("opentelemetry.trace")  # who has not loaded it is in no span

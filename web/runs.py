@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import Response
 
 from mulligan.conversation import chat_of
@@ -21,6 +21,7 @@ from mulligan.projections.state import RunStatus
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage
 from mulligan.replies import Enqueued, Forked
+from mulligan.trace_context import received_traceparent
 from mulligan.watch import require
 from mulligan.web.answers import Json, gives
 from mulligan.web.bodies import Fork, NewRun
@@ -35,7 +36,11 @@ Moment = Annotated[str, Query(max_length=100, description="30m, 2h, 7d ago, or a
 
 
 @router.post("/runs", status_code=202, responses=gives(Enqueued, status=202))
-def enqueue(around: Around, body: NewRun) -> Json:
+def enqueue(
+    around: Around,
+    body: NewRun,
+    traceparent: Annotated[str | None, Header(description="Its trace links to that span.")] = None,
+) -> Json:
     """Ask for a run. With a `run_id` of your own it may be asked for again."""
     run = around.client.enqueue(
         around.catalogue.definition(body.workflow),
@@ -46,6 +51,7 @@ def enqueue(around: Around, body: NewRun) -> Json:
         delay_ms=body.delay_ms,
         model=body.model,
         origin_window=body.origin_window,
+        traceparent=received_traceparent(traceparent),
     )
     return Json(Enqueued(run=run), 202)
 

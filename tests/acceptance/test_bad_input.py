@@ -128,6 +128,7 @@ def test_a_server_that_evicts(desk: Any, arguments: tuple[str, ...]) -> None:
         (("enqueue", "research.yaml", *INPUT, "--tag", ""), "can't be a tag"),
         (("enqueue", "research.yaml", *INPUT, "--tag", "x" * 201), "can't be a tag"),
         (("enqueue", "research.yaml", *INPUT, "--priority", "2"), "'-1', '0', '1'"),
+        (("enqueue", "research.yaml", *INPUT, "--traceparent", "x"), "traceparent must be 00-"),
     ],
 )
 def test_what_can_not_be_used_is_said(desk: Any, arguments: tuple[str, ...], wanted: str) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Span
 
 from mulligan import AsyncClient, Client
 from mulligan.actors.assemble import assemble
@@ -87,6 +89,21 @@ def test_an_asynchronous_program_asks_for_runs_and_follows_them(
                 await client.result("none")
 
     asyncio.run(program())
+
+
+def test_a_run_links_to_the_span_that_it_was_asked_for_in(settings: Settings, flow: str) -> None:
+    async def program() -> tuple[RunRequested, Span]:
+        async with AsyncClient(settings) as client:
+            with TracerProvider().get_tracer("shop").start_as_current_span("order") as span:
+                run = await client.enqueue(flow, 1, delay_ms=3_600_000)
+            event = await anext(client.events(run))
+            assert isinstance(event.data, RunRequested)
+            return event.data, span
+
+    asked, span = asyncio.run(program())
+
+    context = span.get_span_context()
+    assert asked.traceparent == f"00-{context.trace_id:032x}-{context.span_id:016x}-03"
 
 
 def test_many_who_wait_do_not_hold_up_who_asks(settings: Settings, flow: str) -> None:

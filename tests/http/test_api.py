@@ -14,6 +14,7 @@ import pytest
 
 from mulligan.actors.hints import Hints
 from mulligan.commands.published import FOLDER
+from mulligan.events.facts import RunRequested
 from mulligan.testing.server import ValkeyServer
 from mulligan.web.access import Access
 from tests.http.conftest import Api, serving
@@ -47,6 +48,20 @@ def test_a_run_for_later_wakes_nobody_now(api: Api, monkeypatch: pytest.MonkeyPa
     api.post("/runs", {**TEA, "run_id": "later", "delay_ms": 60_000}, 202)
     api.post("/runs", {**TEA, "run_id": "now"}, 202)
     assert woken == ["now/"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [(f"00-{'a' * 32}-{'b' * 16}-01", f"00-{'a' * 32}-{'b' * 16}-01"), ("00-none", None)],
+)
+def test_a_run_links_to_the_span_that_its_request_names(
+    api: Api, sent: str, kept: str | None
+) -> None:
+    asked = api.http.post("/runs", json=TEA, headers={"traceparent": sent})
+
+    (event,) = api.client.events(asked.json()["run"])
+    assert isinstance(event.data, RunRequested)
+    assert event.data.traceparent == kept
 
 
 @pytest.mark.parametrize("view", ["trace", "chat", "recovery", "repair-log", "usage"])
