@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import structlog
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, SpanKind
 from structlog.testing import capture_logs
@@ -190,6 +193,28 @@ def test_a_run_goes_on_where_nobody_can_be_told(collected: Collected) -> None:
     with capture_logs() as logs:
         assert at.run(flow()).status == "completed"
     assert "spans_left_out" in {line["event"] for line in logs}
+
+
+def test_a_collector_that_hangs_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    class Hanging(InMemorySpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            answered.wait(30)
+            return super().export(spans)
+
+    monkeypatch.setattr("mulligan.actors.otel.FLUSH_S", 0.05)
+    hanging = make_provider([Hanging()])
+    told = OtelTracing(hanging, lambda run, after: [])
+    hanging.get_tracer("here").start_span("one").end()
+
+    began_s = time.monotonic()
+    told.flush()
+
+    assert time.monotonic() - began_s < 10
+    assert not answered.is_set()
+    answered.set()
+    hanging.shutdown()
 
 
 def test_lines_of_users_functions_and_tools_name_run_node_and_attempt() -> None:
