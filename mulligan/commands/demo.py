@@ -20,6 +20,7 @@ from mulligan.client import Client
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
 from mulligan.commands.progress import progress
 from mulligan.commands.repair_log import show as show_repairs
+from mulligan.commands.serve import DEFAULT_PORT
 from mulligan.commands.trace import show as show_trace
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
@@ -150,5 +151,8 @@ def _say_output(client: Client, state: RunState) -> None:
 def _say_what_next(client: Client, run: str) -> None:
     again = (f"mulligan {command} {run}" for command in ("trace", "recovery", "repair-log"))
     click.echo(f"\nLook again: {'; '.join(again)}")
+    click.echo(
+        f"Or in a browser: `mulligan serve`, then http://127.0.0.1:{DEFAULT_PORT}/#/runs/{run}"
+    )
     if client.settings.redis_url is None:
         click.echo("The embedded server goes on until `mulligan down`.")

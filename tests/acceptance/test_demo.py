@@ -38,6 +38,7 @@ def test_the_demo_shows_a_run_that_outlives_its_worker(folder: Path, command: Co
     run = re.search(r"^(demo-\w+)  demo  completed in", shown.stdout, re.MULTILINE)
     assert run is not None, shown.stdout
 
+    assert f"`mulligan serve`, then http://127.0.0.1:8810/#/runs/{run[1]}\n" in shown.stdout
     assert "shows 1 call: search tea." in shown.stdout
     assert "The history is sound." in shown.stdout
     assert "sent again: 1\n" in shown.stdout

@@ -354,6 +354,49 @@ def test_a_draft_is_decided_about(api: Api, recorded: Callable[..., str], opens:
     assert made.decision == "accept"  # type: ignore[attr-defined]
 
 
+# --- Settings ------------------------------------------------------------------------------------
+
+
+def test_settings_count_for_the_runs_that_are_asked_for_next(api: Api, opens: Opens) -> None:
+    before = asked(api, "before-settings")
+    page = opens("workflows/ask")
+    panel = page.get_by_role("form", name="Workflow settings")
+    panel.get_by_label("Overseer's model").fill("big-model")
+    panel.get_by_label("Recovery limit").fill("5")
+    panel.get_by_label("Wait before a retry", exact=True).fill("soon")
+    panel.get_by_role("button", name="Save …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Recovery limit: 0 → 5")
+    expect(dialog).to_contain_text("Runs under way keep what they began with")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("retry.backoff")
+    page.get_by_role("button", name="Don't").click()
+
+    panel.get_by_label("Wait before a retry", exact=True).fill("2s")
+    panel.get_by_role("button", name="Save …").click()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(panel).to_contain_text("Changed here")
+    expect(panel.get_by_label("Recovery limit")).to_have_value("5")
+    then = plan_settings(api, asked(api, "after-settings"))
+    assert (then.output_repair_model, then.recovery_limit, then.backoff_ms) == (
+        "big-model",
+        5,
+        2_000,
+    )
+    assert plan_settings(api, before).recovery_limit == 0
+
+    panel.get_by_role("button", name="Take back all changes …").click()
+    page.get_by_role("button", name="Take them back").click()
+    expect(panel).to_contain_text("As the workflow itself has them")
+    assert plan_settings(api, asked(api, "taken-back")).recovery_limit == 0
+
+
+def plan_settings(api: Api, run: str) -> Any:
+    plan = api.client.status(run).plan
+    assert plan is not None
+    return plan.settings
+
+
 # --- Who is let in -------------------------------------------------------------------------------
 
 

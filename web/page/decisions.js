@@ -4,7 +4,7 @@ import { post, runPath } from "./api.js";
 import { Unusable, ask } from "./ask.js";
 import { el, freshId, labelled } from "./dom.js";
 import { parsed } from "./new_run.js";
-import { plain, pretty } from "./words.js";
+import { plain, pretty, score } from "./words.js";
 
 const FRESH = new Set(["exhausted", "operator", "context_exceeded"]);
 
@@ -144,7 +144,7 @@ function effect(run, one, done) {
         [`${one.call} counts as done and is never run again; ${goesOn} the result that you give.`],
         "It succeeded", resultField(isNode))),
       opener("It failed …", open("It did not take effect?", "failed",
-        [isNode ? `The node ${one.call} fails, and with it what needs it.` : `${one.call} counts as failed and is not run again; the agent is told so, and may call it anew.`],
+        [isNode ? `The node ${one.call} fails, and with it the run.` : `${one.call} counts as failed and is not run again; the agent is told so, and may call it anew.`],
         "It failed")),
       opener("Try it again …", open("Run it again?", "retry",
         [`${one.call} is run once more. If it had taken effect after all, it takes effect twice.`],
@@ -172,26 +172,26 @@ function draft(run, one, done) {
     return `Decided: ${plain(decision)}`;
   };
   return card(`${one.node}: the draft did not pass`,
-    el("p", {}, `Its best draft reached ${one.score} of 100 in ${one.rounds} round${one.rounds === 1 ? "" : "s"}. What becomes of it?`),
+    el("p", {}, `Its best draft reached ${score(one.score)} of 100 in ${one.rounds} round${one.rounds === 1 ? "" : "s"}. What becomes of it?`),
     el("details", {}, el("summary", {}, "The draft"), el("pre", { class: "draft" }, pretty(best))),
     el("div", { class: "buttons" },
       opener("Accept …", () => ask({
         title: `Accept the draft of ${one.node}?`,
-        tells: [`The draft of score ${one.score} is handed on as it is, though its gates did not pass it, and the run goes on.`],
+        tells: [`The draft of score ${score(one.score)} is handed on as it is, though its gates did not pass it, and the run goes on.`],
         act: "Accept", send: decided("accept"), done,
       }), "primary"),
       opener("Take over …", () => {
         area.value = pretty(best);
         ask({
           title: `Take over ${one.node}?`,
-          tells: ["The draft below is put in the place of the loop's own. Its gates judge it like any other; nothing repairs it unless they fail it."],
+          tells: ["The draft below is put in the place of the loop's own. Its gates judge it like any other. It is not repaired: if it does not pass, you are asked again."],
           fields: [labelled("Your draft", area, isText ? "" : "JSON.")],
           act: "Hand it in", send: decided("take_over", () => ({ draft: isText ? area.value : json(area.value) })), done,
         });
       }),
       opener("Abort …", () => ask({
         title: `Abort ${one.node}?`,
-        tells: ["The node fails, no draft is handed on, and what needs it is not run. It can't be taken back."],
+        tells: ["The node fails, and with it the run: no draft is handed on, and nothing new is started. The drafts stay in the log. It can't be taken back."],
         act: "Abort", danger: true, send: decided("abort"), done,
       }))));
 }

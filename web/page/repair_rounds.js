@@ -2,7 +2,7 @@
 
 import { diff } from "./diff.js";
 import { el, svg } from "./dom.js";
-import { dollars, duration, plain, pretty } from "./words.js";
+import { dollars, duration, plain, pretty, score } from "./words.js";
 
 const WIDE = 640;
 const HIGH = 240;
@@ -19,7 +19,7 @@ export function repairs(loops) {
 }
 
 function outcome(loop) {
-  if (loop.awaits_decision) return "waits for a decision";
+  if (loop.awaits_decision) return `waits for a decision${loop.halt_reason ? ` (${plain(loop.halt_reason)})` : ""}`;
   if (loop.outcome === null) return "is being repaired";
   return [plain(loop.outcome), loop.halt_reason && `(${plain(loop.halt_reason)})`, loop.decided_by && `decided by ${loop.decided_by}`]
     .filter(Boolean).join(" ");
@@ -31,7 +31,7 @@ function plot(loop) {
   const last = Math.max(1, ...loop.assessments.map((one) => one.iteration), ...loop.iterations.map((one) => one.iteration));
   const step = (WIDE - EDGE.left - EDGE.right - 2 * INSET) / last;
   const x = (round) => EDGE.left + INSET + round * step;
-  const y = (score) => EDGE.top + (100 - score) / 100 * (HIGH - EDGE.top - EDGE.bottom);
+  const y = (of) => EDGE.top + (100 - of) / 100 * (HIGH - EDGE.top - EDGE.bottom);
   const costs = loop.iterations.map((one) => one.cost_usd ?? 0);
   const most = Math.max(...costs, 0);
   return el("figure", {},
@@ -41,15 +41,15 @@ function plot(loop) {
 }
 
 function inWords(loop) {
-  const scores = loop.assessments.map((one) => `${one.overall_score} after round ${one.iteration}`).join(", ");
+  const scores = loop.assessments.map((one) => `${score(one.overall_score)} after round ${one.iteration}`).join(", ");
   const costs = loop.iterations.map((one) => `round ${one.iteration} ${dollars(one.cost_usd)}`).join(", ");
   return `Overall score ${scores}.${costs ? ` Cost: ${costs}.` : ""}`;
 }
 
 function grid(y, last, x, most) {
-  const marks = [0, 25, 50, 75, 100].map((score) => svg("g", {},
-    svg("line", { x1: EDGE.left, x2: WIDE - EDGE.right, y1: y(score), y2: y(score), class: "grid" }),
-    svg("text", { x: EDGE.left - 8, y: y(score) + 4, "text-anchor": "end" }, String(score))));
+  const marks = [0, 25, 50, 75, 100].map((mark) => svg("g", {},
+    svg("line", { x1: EDGE.left, x2: WIDE - EDGE.right, y1: y(mark), y2: y(mark), class: "grid" }),
+    svg("text", { x: EDGE.left - 8, y: y(mark) + 4, "text-anchor": "end" }, String(mark))));
   const every = Math.ceil((last + 1) / 14);
   const rounds = [...Array(last + 1).keys()].filter((round) => round % every === 0).map((round) =>
     svg("text", { x: x(round), y: HIGH - 12, "text-anchor": "middle" }, round ? String(round) : "before"));
@@ -69,7 +69,7 @@ function line(loop, x, y) {
   const points = loop.assessments.map((one) => `${x(one.iteration)},${y(one.overall_score)}`).join(" ");
   const dots = loop.assessments.map((one) => svg("circle", {
     cx: x(one.iteration), cy: y(one.overall_score), r: 5, class: one.passed ? "passed" : "score",
-  }, svg("title", {}, `${one.overall_score}${one.passed ? ", passed" : ""}`)));
+  }, svg("title", {}, `${score(one.overall_score)}${one.passed ? ", passed" : ""}`)));
   return [svg("polyline", { points, class: "score" }), ...dots];
 }
 
@@ -83,7 +83,7 @@ function rounds(loop) {
 }
 
 function round(one) {
-  const cells = [`${one.level}`, plain(one.metric), `${one.score_before} → ${one.score_after}`, plain(one.verdict),
+  const cells = [`${one.level}`, plain(one.metric), `${score(one.score_before)} → ${score(one.score_after)}`, plain(one.verdict),
     dollars(one.cost_usd), duration(one.duration_seconds * 1_000)];
   const row = el("tr", {}, el("th", { scope: "row" }, String(one.iteration)), cells.map((text) => el("td", {}, text)));
   if (!one.actions.length) return [row];

@@ -123,6 +123,7 @@ class Group {
     const lane = node?.lane ? `, waits for a slot of ${node.lane}` : "";
     setText(this.count, `${attempt}${this.steps.length} step${this.steps.length === 1 ? "" : "s"}${lane}`);
     const known = node ? `${node.status} ${node.reason}` : "";
+    if (this.known === undefined && /^(paused|failed|running|retrying)/.test(known)) this.node.open = true;
     if (this.known !== known) this.state.replaceChildren(...(node ? [badge(node.status, node.reason)] : []));
     this.known = known;
     this.render();

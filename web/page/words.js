@@ -36,6 +36,19 @@ export function dollars(usd) {
   return usd === null || usd === undefined ? "unknown" : `$${usd.toFixed(usd < 0.1 ? 4 : 2)}`;
 }
 
+/** A score, with no more places than tell something. */
+export function score(value) {
+  return String(Math.round(value * 100) / 100);
+}
+
+/** A duration as workflow files spell it, in the largest unit that says it whole. */
+export function spelled(duration) {
+  const [, number, unit] = /^(\d+)(ms)$/.exec(duration) ?? [];
+  if (unit === undefined) return duration;
+  const [name, size] = [["h", 3_600_000], ["m", 60_000], ["s", 1_000]].find(([, size]) => number % size === 0) ?? ["ms", 1];
+  return `${number / size}${name}`;
+}
+
 /** A word that contracts write with `_`. */
 export function plain(word) {
   return word.replaceAll("_", " ");

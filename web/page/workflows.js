@@ -2,16 +2,28 @@
 
 import { get } from "./api.js";
 import { el } from "./dom.js";
+import { settingsPanel } from "./settings.js";
 import { pretty } from "./words.js";
 
-/** All of them, or the one that is named. */
+/** All of them, or the one that is named, with its settings. */
 export async function workflowsView(name) {
   const { workflows } = await get("/workflows");
   const shown = name === undefined ? workflows : workflows.filter((one) => one.name === name);
   const node = el("section", { class: "narrow" },
     el("h1", {}, name === undefined ? "Workflows" : name),
+    name === undefined ? null : el("p", { class: "crumbs" }, el("a", { href: "#/workflows" }, "All workflows")),
     shown.length ? shown.map((one) => workflow(one, name !== undefined)) : el("p", {}, "It may not be asked for at this server."));
+  if (name !== undefined && shown.length) await addSettings(node, name);
   return { node };
+}
+
+async function addSettings(node, name) {
+  const panel = await settingsPanel(name, async () => {
+    node.lastChild.remove();
+    await addSettings(node, name);
+    node.lastChild.querySelector("input").focus();
+  });
+  node.append(panel);
 }
 
 function workflow(one, alone) {
