@@ -83,7 +83,7 @@ function rounds(loop) {
 }
 
 function round(one) {
-  const cells = [`${one.level}`, plain(one.metric), `${score(one.score_before)} → ${score(one.score_after)}`, plain(one.verdict),
+  const cells = [`${one.level}`, plain(one.metric), `${score(one.score_before)}\u00a0→\u00a0${score(one.score_after)}`, plain(one.verdict),
     dollars(one.cost_usd), duration(one.duration_seconds * 1_000)];
   const row = el("tr", {}, el("th", { scope: "row" }, String(one.iteration)), cells.map((text) => el("td", {}, text)));
   if (!one.actions.length) return [row];
