@@ -1,4 +1,4 @@
-"""One server, one worker and one Chromium for all tests of the page."""
+"""One server, one worker and one Chromium for all tests of a module."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ PATIENCE_MS = 20_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser. It ends with these tests: its driver's loop would be in the way of others."""
+    """A browser. It ends with its module: its driver's loop would be in the way of other tests."""
     if os.environ.get("BROWSER_TESTS") == "no":
         pytest.skip("left out by BROWSER_TESTS=no")
     executable = find_chromium(load_settings().browser_executable)
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def api(server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server that asks for no token."""
     with serving(server, tmp_path_factory.mktemp("page"), Access(), ASK) as api:
@@ -83,14 +83,14 @@ def opens(api: Api, chromium: Browser) -> Iterator[Opens]:
         yield lambda view="", **options: opened(f"{api.url}/#/{view}", **options)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def model() -> Iterator[ScriptedModel]:
     """What the worker asks; each test gives it a script."""
     with ScriptedModel([]) as model:
         yield model
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def worker(
     api: Api, model: ScriptedModel, server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[WorkerProcess]:
