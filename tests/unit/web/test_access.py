@@ -76,6 +76,17 @@ def test_a_cookie_stands_for_a_token_and_does_not_hold_it() -> None:
     assert refused(Access([OTHER]), cookie=f"{COOKIE}={cookie}") == "token_missing"
 
 
+@pytest.mark.parametrize("other", ['seen={"a": 1}', "list[0]=1", "=", "a b", 'open="', "ü=ü"])
+def test_cookies_of_other_servers_are_not_in_the_way(other: str) -> None:
+    """Cookies know no ports: a browser sends those of all servers on this machine."""
+    access = Access([TOKEN])
+    ours = f"{COOKIE}={access.session(TOKEN)}"
+
+    assert refused(access, cookie=f"{other}; {ours}") is None
+    assert refused(access, cookie=f"{ours}; {other}") is None
+    assert refused(access, cookie=f"{other}; x{ours}") == "token_missing"
+
+
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/session", "/page/app.js"])
 def test_what_shows_nothing_needs_no_token(path: str) -> None:
     access = Access([TOKEN])
