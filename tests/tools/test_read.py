@@ -73,6 +73,25 @@ def test_read1_an_offset_beyond_the_end_says_so(folder: Path) -> None:
     assert "[empty.txt: 0 lines; it is empty]" == lines(ask(folder, file_path="empty.txt"))[0]
 
 
+def test_read1_an_offset_may_be_any_number(folder: Path) -> None:
+    head, rest = lines(ask(folder, file_path="many.txt", offset=1 << 70))
+
+    assert f"[many.txt: 10,000 lines; there is no line {1 << 70:,}]" == head
+    assert [] == rest
+
+
+def test_read1_a_result_is_bounded_even_of_lines_that_hold_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulligan.tools.read.text.MOST_BYTES", 700)
+    (folder / "blank.txt").write_bytes(b"\n" * 10_000)
+
+    head, rest = lines(ask(folder, file_path="blank.txt", limit=1 << 70))
+
+    assert "[blank.txt: lines 1-100 of 10,000; read on with offset 101]" == head
+    assert 100 == len(rest)
+
+
 def test_read1_a_line_of_a_megabyte_is_cut_with_a_mark(folder: Path) -> None:
     (folder / "wide.txt").write_text("é" * 500_000 + "\nnext\n")
 

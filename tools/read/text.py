@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import BinaryIO
@@ -15,7 +16,7 @@ __all__ = ["read_text"]
 LINE_CHARACTERS = 2_000
 """Of a longer line the beginning is shown."""
 MOST_BYTES = 8 << 20
-"""Of lines that are shown, by their text; the rest is read by another call."""
+"""Of lines that are shown, with their numbers; the rest is read by another call."""
 COUNTED_BYTES = 1 << 30
 """Lines beyond what is shown are counted in so many bytes; then there are "more than" so many."""
 
@@ -43,7 +44,7 @@ def read_text(file: BinaryIO, name: str, first: int, count: int) -> str:
         raise ToolError("not_text", f"{name} is neither text nor PDF")
     file.seek(0)
     lines = _lines(file)
-    skipped = sum(1 for _ in islice(lines, first - 1))
+    skipped = sum(1 for _ in islice(lines, min(first - 1, sys.maxsize)))
     shown, replaced = _shown(lines, first, count)
     reached = skipped + len(shown)
     more, exact = _count(file)
@@ -70,7 +71,7 @@ def _shown(lines: Iterator[_Line], first: int, count: int) -> tuple[list[str], b
         if len(text) > LINE_CHARACTERS:
             kept += f" [line cut here: {line.size:,} bytes in all]"
         shown.append(f"{first + len(shown):>6}\t{kept}")
-        size += len(kept)
+        size += len(shown[-1])
     return shown, replaced
 
 
