@@ -8,6 +8,7 @@ and answers it once per resend time, whoever sweeps.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import structlog
@@ -39,7 +40,8 @@ class Reconciler:
     Args:
         send: sends the wake-up for a task; raises nothing for one that can't be sent.
         queue_length: how many wake-ups wait now.
-        seen: told a partition and the time of its server, by every sweep.
+        seen: told a partition, the time of its server, and when (monotonic seconds) it was asked,
+            by every sweep.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class Reconciler:
         send: Callable[[str], None],
         queue_length: Callable[[], int],
         *,
-        seen: Callable[[int, int], None] = lambda partition, server_ms: None,
+        seen: Callable[[int, int, float], None] = lambda partition, server_ms, sent_s: None,
         window: int = WINDOW,
     ) -> None:
         self._store = store
@@ -83,9 +85,10 @@ class Reconciler:
         if room <= 0:
             return LONGEST_SLEEP_S
         limit = min(room, SWEEP_LIMIT)
+        sent_s = time.monotonic()
         swept = self._store.sweep(limit=limit, resend_ms=RESEND_MS)
         for partition, server_ms in enumerate(swept.now_ms):
-            self._seen(partition, server_ms)
+            self._seen(partition, server_ms, sent_s)
         if swept.tasks:
             reach("sweep.after")
         if self._backoff_s:

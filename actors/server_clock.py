@@ -40,15 +40,19 @@ class ServerClocks:
         self._lock = threading.Lock()
         self._stretches: dict[int, _Stretch] = {}
 
-    def seen(self, partition: int, server_ms: int) -> None:
-        """A reply that has just come in told the server's time."""
+    def seen(self, partition: int, server_ms: int, sent_s: float) -> None:
+        """A reply that has just come in, to what was sent at `sent_s`, told the server's time."""
         now_s = self._clock()
         ahead_s = server_ms / 1_000 - now_s
+        most_s = server_ms / 1_000 - sent_s
         with self._lock:
             known = self._stretches.get(partition)
             # A reply that was long under way makes the clock look slow, never fast.
             if known is None or ahead_s > known.ahead_s + self._tolerance_s:
                 self._stretches[partition] = _Stretch(now_s, ahead_s)
+            elif most_s < known.ahead_s - self._tolerance_s:
+                # Set back, which ends no lease early; but to set it right again will.
+                self._stretches[partition] = _Stretch(known.since_s, ahead_s)
 
     def others_end_in_ms(self, partition: int) -> int:
         """

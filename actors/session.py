@@ -59,7 +59,8 @@ def work(runtime: Runtime, task: str) -> None:
     claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
-    runtime.clocks.seen(partition_of(run, runtime.store.partitions()), claimed.now_ms)
+    partition = partition_of(run, runtime.store.partitions())
+    runtime.clocks.seen(partition, claimed.now_ms, sent_s)
     with (
         bound(**_about(task)),
         runtime.leases.hold(Held(run, task, token), claimed.inbox, claimed.phase, sent_s) as lease,

@@ -146,7 +146,7 @@ class InMemory:
 
     def _sweep(self) -> Swept:
         swept = self.store.sweep()
-        self._runtime.clocks.seen(0, swept.now_ms[0])
+        self._runtime.clocks.seen(0, swept.now_ms[0], self.passed_s())
         return swept
 
 

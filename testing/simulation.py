@@ -317,7 +317,7 @@ class _World:
         self.messages += swept.tasks
         for process in self.processes:
             if process.awake:
-                process.clocks.seen(0, swept.now_ms[0])
+                process.clocks.seen(0, swept.now_ms[0], self.now_s())
 
     def _pass(self, ms: int) -> None:
         """Whoever is awake renews its leases meanwhile."""

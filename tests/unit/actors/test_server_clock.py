@@ -17,9 +17,10 @@ class World:
 
     def seen(self, after_s: float, *, delayed_s: float = 0.0, partition: int = 0) -> int:
         self.passed_s += after_s
+        sent_s = self.passed_s
         told_ms = round(self.passed_s * 1_000) + self.ahead_ms
         self.passed_s += delayed_s
-        self.clocks.seen(partition, told_ms)
+        self.clocks.seen(partition, told_ms, sent_s)
         return self.clocks.others_end_in_ms(partition)
 
 
@@ -52,6 +53,25 @@ def test_a_clock_that_was_set_back_or_runs_a_little_fast_ends_no_lease_early(
     world.ahead_ms += by_ms
 
     assert 0 == world.seen(0)
+
+
+def test_a_clock_that_was_set_back_and_is_set_right_begins_anew(world: World) -> None:
+    """As of a server that starts with a clock behind: leases taken meanwhile end early."""
+    world.seen(0)
+    world.seen(60)
+
+    world.ahead_ms -= 60_000
+    assert 0 == world.seen(1)
+    world.ahead_ms += 60_000
+
+    assert LEASE_MS == world.seen(1)
+
+
+def test_a_reply_that_was_long_under_way_is_no_clock_that_was_set_back(world: World) -> None:
+    world.seen(0)
+    world.seen(60, delayed_s=30)
+
+    assert 0 == world.seen(1)
 
 
 def test_a_slow_reply_hides_no_leap(world: World) -> None:
