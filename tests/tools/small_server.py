@@ -2,7 +2,7 @@
 A small MCP server of the tests' own: `python small_server.py stdio|PORT`.
 
 It writes what its tools do into the file that RECORD names, and takes on another form of a tool
-once the file CHANGED is there.
+once the file `changed` is beside RECORD. Where `hangs` is, it takes that away and says nothing.
 """
 
 from __future__ import annotations
@@ -87,6 +87,9 @@ if RECORD.with_name("changed").exists():
     server.add_tool(looks_otherwise, name="look", structured_output=False)
 
 if __name__ == "__main__":
+    if RECORD.with_name("hangs").exists():
+        RECORD.with_name("hangs").unlink()
+        time.sleep(600)
     if sys.argv[1] == "stdio":
         server.run("stdio")
     else:

@@ -239,6 +239,33 @@ def test_a_server_that_has_gone_before_it_is_asked_is_started_again(
     assert "found tea 3" == tool(plan, "look").call({"word": "tea"}).value
 
 
+def test_a_server_that_hangs_as_it_starts_is_started_again(
+    plan: Plan, record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions.close()
+    hangs = record.with_name("hangs")
+    hangs.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("mulligan.tools.mcp.sessions.CONNECT_S", 3.0)
+        given_up = tool(plan, "look").call({"word": "tea"})
+    assert (True, False) == (given_up.is_error, given_up.unknown)
+    hangs.unlink(missing_ok=True)  # where it was given up before it got that far
+
+    assert "found tea 3" == tool(plan, "look").call({"word": "tea"}).value
+
+
+def test_a_server_that_hangs_after_a_call_is_started_again(plan: Plan, record: Path) -> None:
+    server = int(tool(plan, "number").call({}).value)
+    os.kill(server, signal.SIGSTOP)
+    try:
+        given_up = tool(plan, "sleep").call({"seconds": 0.0})
+        assert ("timeout", False) == (given_up.code, given_up.unknown)
+
+        assert "found tea 3" == tool(plan, "look").call({"word": "tea"}).value
+    finally:
+        until(lambda: process_state(server) in (None, "Z"), 10.0)
+
+
 # --- Runs -----------------------------------------------------------------------------------------
 
 

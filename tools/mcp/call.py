@@ -101,6 +101,10 @@ class McpCall:
             return await session.use(ask)
         except ToolError:
             raise
+        except asyncio.CancelledError:  # out of time
+            if not sent.sent and session.silent:
+                sessions.drop(session)  # it hangs, and would for whoever comes next
+            raise
         except Exception as error:
             if not sent.sent or _closed(error):
                 sessions.drop(session)

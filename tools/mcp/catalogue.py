@@ -9,12 +9,9 @@ from mcp import Client
 from mulligan.errors import InvalidInput, ToolError
 from mulligan.events.payload import canonical
 from mulligan.schemas.mcp_tools import McpServer, OfferedTool
-from mulligan.tools.mcp.sessions import listed, sessions
+from mulligan.tools.mcp.sessions import CONNECT_S, listed, sessions
 
 __all__ = ["ServerCatalogue"]
-
-CONNECT_S = 60.0
-"""A server that is fetched from a package index by its first start takes long."""
 
 
 class ServerCatalogue:

@@ -28,6 +28,9 @@ CLOSE_S = 10.0
 MOST_TOOLS = 10_000
 """A server that lists more than so many has lost count; its pages are read no further."""
 
+CONNECT_S = 60.0
+"""A server that is fetched from a package index by its first start takes long."""
+
 T = TypeVar("T")
 
 
@@ -54,9 +57,16 @@ class Session:
         finally:
             self._uses -= 1
 
+    @property
+    def silent(self) -> bool:
+        """Whether it was there, and nobody awaits an answer in it: it may be closed."""
+        return self._ready.done() and not self._uses
+
     async def _live(self) -> None:
         try:
-            async with connected(self._server) as client:
+            # One that hangs as it starts would else be waited for by every call there ever is.
+            async with asyncio.timeout(CONNECT_S) as starting, connected(self._server) as client:
+                starting.reschedule(None)
                 self._ready.set_result(client)
                 await self._idle()
         except BaseException as error:
