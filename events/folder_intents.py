@@ -124,7 +124,8 @@ def _link(folder: Path, path: Path, data: bytes) -> bool:
     try:
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            os.write(file, data)
+            while data:
+                data = data[os.write(file, data) :]
             os.fsync(file)
         finally:
             os.close(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -38,6 +39,18 @@ def test_what_was_noted_is_read_by_another(witness: Intents) -> None:
     assert [INTENT, replace(INTENT, execution=2, event="op2.0")] == other.of_run("order-17")
     assert [] == other.of_run("order-18")
     assert ["order-17"] == list(other.runs())
+
+
+def test_a_note_is_whole_where_it_is_written_in_pieces(
+    witness: Intents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a file system that runs out of room, and has some again."""
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda file, data: write(file, data[:7]))
+        assert witness.note(INTENT)
+
+    assert [INTENT] == FolderIntents(Path(witness.place)).of_run("order-17")
 
 
 def test_an_execution_is_noted_once_whoever_notes_it(witness: Intents) -> None:
