@@ -24,6 +24,9 @@ _PART = re.compile(r"(\d{1,4})=(\d{1,20})-(\d{1,20})(?:\.(\d{1,5}))?")
 WHOLE = 1_000_000
 """Of an entry all of whose events were sent; an append has a thousandth of them at most."""
 
+_MOST_MS, _MOST_NUMBER = (1 << 63) - 1, (1 << 64) - 1
+"""Of an entry's id: numbers of 64 bits, the first well short of the last one that there is."""
+
 Order = tuple[int, int, int]
 """Milliseconds and place of an entry's id, and how many of its events."""
 
@@ -47,7 +50,7 @@ class FeedPlace(msgspec.Struct, frozen=True):
         orders: dict[int, Order] = {}
         for part in text.split(",") if text else ():
             found = _PART.fullmatch(part)
-            if found is None:
+            if found is None or int(found[2]) > _MOST_MS or int(found[3]) > _MOST_NUMBER:
                 raise InvalidInput(f"{ascii(text)[:80]} is no id of a record of this stream")
             sent = int(found[4]) if found[4] is not None else WHOLE
             orders[int(found[1])] = (int(found[2]), int(found[3]), sent)

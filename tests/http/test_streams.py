@@ -96,6 +96,9 @@ def test_an_id_that_is_none_and_a_run_that_is_none_are_refused(api: Api, run: st
     bad = {"headers": {"Last-Event-ID": "nonsense"}}
     assert api.refusal("GET", f"/runs/{run}/events", **bad) == (422, "invalid_input")
     assert api.refusal("GET", "/events", **bad) == (422, "invalid_input")
+    for place in (f"0={1 << 63}-0", f"0=1-{1 << 64}", f"0={(1 << 64) - 1}-{(1 << 64) - 1}"):
+        bad = {"headers": {"Last-Event-ID": place}}
+        assert api.refusal("GET", "/events?follow=false", **bad) == (422, "invalid_input")
     assert api.refusal("GET", "/runs/nobody/events") == (404, "run_unknown")
 
 
