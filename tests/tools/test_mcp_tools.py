@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -237,6 +238,16 @@ def test_a_server_that_has_gone_before_it_is_asked_is_started_again(
     os.kill(server, signal.SIGKILL)
     until(lambda: process_state(server) in (None, "Z"), 10.0)
     assert "found tea 3" == tool(plan, "look").call({"word": "tea"}).value
+
+
+def test_what_a_server_says_is_in_no_log(record: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It may hold what the server was given."""
+    command = ["sh", "-c", f'echo "$SMALL_TOKEN"; exec {shlex.join(COMMAND)}']
+    definition = flow_with(["look"], command=command).definition()
+
+    compile_plan(definition, default_model="scripted/any", catalogue=ServerCatalogue())
+
+    assert TOKEN not in caplog.text
 
 
 def test_a_server_that_hangs_as_it_starts_is_started_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -37,6 +38,7 @@ async def connected(server: McpServer) -> AsyncIterator[Client]:
     the SDK raises where the server does not answer.
     """
     settings = load_settings()
+    _quiet(settings)
     if server.url is not None:
         headers = _headers(server, settings)
         timeout = httpx2.Timeout(30.0, read=SILENCE_S)
@@ -51,6 +53,13 @@ async def connected(server: McpServer) -> AsyncIterator[Client]:
         said = sys.stderr if settings.log_level == "debug" else nowhere
         async with Client(stdio_client(_process(server, settings), said), cache=None) as client:
             yield client
+
+
+def _quiet(settings: Settings) -> None:
+    """The SDK logs what it can't read, and what a server says may be anything."""
+    level = logging.NOTSET if settings.log_level == "debug" else logging.CRITICAL + 1
+    for name in ("mcp", "client"):
+        logging.getLogger(name).setLevel(level)
 
 
 def _process(server: McpServer, settings: Settings) -> StdioServerParameters:
