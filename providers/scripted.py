@@ -68,6 +68,6 @@ class ScriptedModelProvider:
         if not address:
             raise EnvironmentUnfit(
                 f"no address for {request.model!r}: start one with `mulligan scripted-model "
-                "SCRIPT` and set the URL that it prints as `api_base`"
+                "SCRIPT` and set MULLIGAN_API_BASE to the URL that it prints"
             )
         return address.rstrip("/")
