@@ -110,6 +110,22 @@ def check_json(given: Any) -> None:
         raise InvalidInput("the input holds NaN or an infinity, which JSON does not have")
 
 
+def check_models(plan: Plan) -> None:
+    """
+    Hold a run to every agent of it having a model: a plan is frozen, so no worker could add one.
+
+    Raises:
+        InvalidInput: neither the workflow nor who asks for it nor the settings name one.
+    """
+    works = (*(node.work for node in plan.nodes), *plan.agents.values())
+    if any(isinstance(work, AgentPlan) and not work.model for work in works):
+        raise InvalidInput(
+            f"workflow {plan.name!r}: no model is named: use --model PROVIDER/ID (`model` of a "
+            "client), `model` in the workflow's settings, or MULLIGAN_MODEL where the run is asked "
+            "for"
+        )
+
+
 def check_input(plan: Plan, given: Any) -> None:
     """
     Hold a run's input to the workflow's `input_schema`; without one, to there being an input where

@@ -22,6 +22,7 @@ from mulligan.asked import (
     check_delay,
     check_input,
     check_json,
+    check_models,
     check_priority,
     check_run_id,
     check_tags,
@@ -200,6 +201,7 @@ class Client:
         tags = check_tags(tags)
         check_json(input)
         plan = self.plan(workflow, model=model)
+        check_models(plan)
         check_input(plan, input)
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
         append = people.request(

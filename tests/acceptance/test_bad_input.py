@@ -140,6 +140,15 @@ def test_what_can_not_be_used_is_said(desk: Any, arguments: tuple[str, ...], wan
     assert desk.untouched()
 
 
+def test_a_run_that_no_worker_could_give_a_model_is_not_asked_for(desk: Any) -> None:
+    desk.edit("model: scripted/any, ", "")
+    ended = desk.mulligan("enqueue", "research.yaml", *INPUT)
+
+    assert ended.returncode == 2, ended.stderr
+    assert "no model is named: use --model PROVIDER/ID" in ended.stderr
+    assert not ended.stdout
+
+
 def test_no_model_is_named(desk: Any) -> None:
     desk.edit("model: scripted/any, ", "")
     ended = desk.mulligan("run", "research.yaml", *INPUT)
