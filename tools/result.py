@@ -33,11 +33,15 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def success(value: Any) -> ToolResult:
-    """The result for what a tool returned; an error if that is not JSON."""
+    """
+    The result for what a tool returned; an error if that is not JSON, of a `write` one of unknown
+    outcome: it has run to its end, and must not be tried again.
+    """
     try:
         return ToolResult(value=_plain(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return _error("unserialisable_result", f"the tool's result is not JSON: {error}")
+        told = f"the tool's result is not JSON: {error}"
+        return _error("unserialisable_result", told, unknown=True)
 
 
 def failure(error: BaseException) -> ToolResult:

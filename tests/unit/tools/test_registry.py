@@ -153,7 +153,9 @@ def test_what_a_tool_raises_is_an_error_result_tool1() -> None:
     "value", [float("nan"), [float("inf")], object(), "\ud800", {"a": {1: object()}}, lambda: 1]
 )
 def test_a_result_that_is_not_json_is_an_error(value: Any) -> None:
-    assert "unserialisable_result" == run(value).code
+    """Of a `write` one of unknown outcome: it ran to its end, and is not to be tried again."""
+    result = run(value)
+    assert ("unserialisable_result", True) == (result.code, result.unknown)
 
 
 def test_a_circular_result_is_an_error_not_a_crash() -> None:
