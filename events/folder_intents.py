@@ -58,7 +58,8 @@ class FolderIntents:
         """See `Intents.note`."""
         folder = self._folder_of(intent.run)
         with self._failing():
-            if not folder.is_dir():
+            # Another may have made it a moment ago, and not have synced it yet.
+            if intent.run not in self._known:
                 folder.mkdir(parents=True, exist_ok=True)
                 for made in (folder.parent, self._folder, self._folder.parent):
                     _sync(made)

@@ -45,7 +45,7 @@ def list_runs(
     """List runs, newest first."""
     wanted = Filter(statuses=statuses, workflow=workflow, tags=tags, since_ms=since, until_ms=until)
     with Client() as client:
-        show(newest(client, wanted, limit, after), as_json)
+        show(newest(client, wanted, limit, after), as_json, filtered=wanted != Filter())
 
 
 def newest(client: Client, wanted: Filter, limit: int, after: str | None = None) -> RunList:
@@ -53,14 +53,15 @@ def newest(client: Client, wanted: Filter, limit: int, after: str | None = None)
     return find(client.store, wanted, limit, lambda sentence: click.echo(sentence, err=True), after)
 
 
-def show(found: RunList, as_json: bool) -> None:
-    """Print a list of runs."""
+def show(found: RunList, as_json: bool, *, filtered: bool) -> None:
+    """Print a list of runs, of all or of those that a filter allows."""
     if as_json:
         show_json(found)
         return
     _say_lag(found)
     if not found.runs:
-        click.echo("no such runs; `mulligan demo` makes one", err=True)
+        told = "no such runs" if filtered else "no runs; `mulligan demo` makes one"
+        click.echo(told, err=True)
         return
     cells = [
         (

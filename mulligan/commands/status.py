@@ -23,7 +23,7 @@ def status(run: str | None, as_json: bool) -> None:
         if run is not None:
             _show_run(view(client.status(run), partial(client.value, run)), as_json)
         else:
-            show(newest(client, Filter(), DEFAULT_LIMIT), as_json)
+            show(newest(client, Filter(), DEFAULT_LIMIT), as_json, filtered=False)
 
 
 def _show_run(shown: RunView, as_json: bool) -> None:
