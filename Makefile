@@ -30,7 +30,7 @@ demo: $(VENV)/.ready ## Set up, then run the main job on an embedded Valkey
 test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI does
 	@[ "$(BROWSER_TESTS)" = no ] || $(MAKE) --no-print-directory chromium
 	@$(MAKE) --no-print-directory check
-	$(BIN)/pytest --numprocesses 3
+	$(BIN)/pytest --numprocesses 4 --dist worksteal
 
 chromium: $(VENV)/.ready ## Find a Chromium or Chrome for tests; as root on Debian, install one
 	@$(BIN)/python -m mulligan.tools.web_use.executable >/dev/null 2>&1 \

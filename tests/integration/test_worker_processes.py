@@ -39,6 +39,7 @@ from mulligan.actors.hints import Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.roster import Roster
 from mulligan.actors.server_clock import ServerClocks
+from mulligan.actors.tracing import Tracing
 from mulligan.errors import EnvironmentUnfit
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, ByTask, Claimed, Held, Move
@@ -59,6 +60,7 @@ class Told:
         )
         self.roster = Roster(self.store, app)
         self.clocks = ServerClocks(settings.lease_ms, settings.lease_margin_ms)
+        self.tracing = Tracing()
         self.client = self.broker._client
         self.tell("started")
 
