@@ -171,7 +171,8 @@ def write(folder: Path, readme: Path, about: dict[str, str], found: Figures, siz
     (folder / "benchmarks.json").write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
     (folder / "benchmarks.md").write_text(page(about, found, size))
     caption = f"{about['date']}, {about['machine']}; {about['ours']}; {about['others']}; "
-    caption += f"`{about['command']}`, {about['rounds']}. In brackets the least and the most of all rounds. "
+    caption += f"`{about['command']}`, {about['rounds']}. "
+    caption += "In brackets the least and the most of all rounds. "
     caption += "[docs/benchmarks.md](docs/benchmarks.md) says which goals are missed, and why."
     told = f"{summary(measured)}\n\n{caption}"
     readme.write_text(into_readme(readme.read_text(), told))
