@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mulligan.testing.misread_invoice import NUMBER, RECORD
+
 FOUND = {
     "type": "object",
     "properties": {"found": {"type": "integer"}},
@@ -64,26 +66,6 @@ SPENT: dict[str, Any] = {
 }
 """An agent that uses up its allowance after a write, and is done once it has another."""
 
-RECORD: dict[str, Any] = {
-    "number": "A-17",
-    "date": "2024-03-03",
-    "due": "2024-03-17",
-    "currency": "EUR",
-    "lines": [{"description": "Tea, green", "quantity": 2, "unit_price": 4.5, "amount": 9}],
-    "net": 9,
-    "tax_rate": 19,
-    "tax": 1.71,
-    "total": 10.71,
-}
-LETTER = """\
-Invoice No. A-17, 3 March 2024, payable by 17 March 2024
-2 x Tea, green, at EUR 4.50: 9.00
-Net 9.00, VAT 19 %: 1.71, total EUR 10.71
-"""
-REPAIRED = {"documents": [{"id": "letter", "text": LETTER}]}
-"""What the shipped workflow `records` is asked for; its model reads a field wrong, twice."""
-
-NUMBER = "/documents/0/records/0/number"
 COVERED = ("look", "put", "send", "mail", "part", "publish", "total")
 """The tools and functions that note every effect they have."""
 

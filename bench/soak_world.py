@@ -16,20 +16,20 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from soak_flows import COVERED, HANDS, REPAIRED, SCRIPT, SPENT
+from soak_flows import COVERED, HANDS, SCRIPT, SPENT
 
 from mulligan.client import Client
 from mulligan.errors import InvalidInput, MulliganError, StoreUnavailable, VersionConflict
-from mulligan.projections.calls import is_lost_function
 from mulligan.projections.problem import Problem
 from mulligan.projections.projector import STORED, Projector
-from mulligan.projections.state import RunState
 from mulligan.schemas.workflow import WorkflowDefinition
 from mulligan.settings import Settings
 from mulligan.testing.checker import Effect, check
 from mulligan.testing.journal import Journal, journaled
+from mulligan.testing.misread_invoice import INPUT
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
+from mulligan.testing.witness import unknown_effects
 from mulligan.testing.worker import WorkerProcess, process_state
 
 LEASE_MS, MARGIN_MS = 1_500, 300
@@ -132,7 +132,7 @@ class Soak:
     def _asked(self, run: str, number: int) -> bool:
         try:
             if number % 7 == 5:
-                self.client.enqueue("records", REPAIRED, run_id=run, model="scripted/any")
+                self.client.enqueue("records", INPUT, run_id=run, model="scripted/any")
             elif number % 7 == 3:
                 self.client.enqueue(self._plans["spent"], {}, run_id=run)
             else:
@@ -177,7 +177,7 @@ class Soak:
             return
         match state.reason:
             case "reconciliation_required":
-                for call_id, key in self._unknown(state):
+                for call_id, key in unknown_effects(state):
                     self._reconcile(run, call_id, key)
             case "exhausted":
                 self.client.resume(run)
@@ -185,16 +185,6 @@ class Soak:
                 self.client.redrive(run)
             case _:
                 pass
-
-    def _unknown(self, state: RunState) -> list[tuple[str, str]]:
-        calls = [
-            (call.id, call.key)
-            for invocation in state.invocations.values()
-            for call in invocation.calls.values()
-            if call.status == "unknown"
-        ]
-        lost = [node for node in state.nodes if is_lost_function(state, node)]
-        return calls + [(node, f"{state.begun_in(node)}:{node}") for node in lost]
 
     def _reconcile(self, run: str, call_id: str, key: str) -> None:
         """By what the world has seen; what it has not seen may be tried again, or is let be."""

@@ -10,7 +10,6 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
@@ -20,6 +19,7 @@ import msgspec
 from mulligan.errors import ArchiveUnfit
 from mulligan.events.archive import ArchivedRun
 from mulligan.events.archive_format import pack, unpack
+from mulligan.events.run_files import path_of, sync_folder
 
 ROWS = "rows.jsonl"
 LOADED = 8
@@ -52,13 +52,8 @@ class FileArchive:
         return str(self._folder)
 
     def path(self, run: str) -> Path:
-        """
-        The file of a run. Its name is for people; the digest in it makes it the run's alone,
-        however long or strange its id is.
-        """
-        digest = sha256(run.encode()).hexdigest()
-        legible = "".join(one if one.isascii() and one.isalnum() else "-" for one in run)[:80]
-        return self._folder / digest[:2] / f"{legible}.{digest[:32]}.jsonl.gz"
+        """The file of a run."""
+        return path_of(self._folder, run, ".jsonl.gz")
 
     # --- Keeping ---------------------------------------------------------------------------------
 
@@ -68,11 +63,11 @@ class FileArchive:
             for run in runs:
                 _write(self.path(run.run), pack(run))
             for folder in {self.path(run.run).parent for run in runs}:
-                _sync(folder)
+                sync_folder(folder)
             for run in runs:
                 self._read_back(run)
             self._add_rows(runs)
-            _sync(self._folder)
+            sync_folder(self._folder)
 
     def _read_back(self, run: ArchivedRun) -> None:
         if unpack(run.run, self.path(run.run).read_bytes()) != run:
@@ -181,12 +176,3 @@ def _write(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

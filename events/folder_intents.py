@@ -10,7 +10,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from urllib.parse import quote, unquote
@@ -19,6 +18,7 @@ import msgspec
 
 from mulligan.errors import IntentsUnfit
 from mulligan.events.intents import Intent
+from mulligan.events.run_files import path_of, sync_folder
 
 ENDING = ".intent"
 MAX_RUNS = 1_000
@@ -62,7 +62,7 @@ class FolderIntents:
             if intent.run not in self._known:
                 folder.mkdir(parents=True, exist_ok=True)
                 for made in (folder.parent, self._folder, self._folder.parent):
-                    _sync(made)
+                    sync_folder(made)
             return _link(folder, folder / _name(intent), msgspec.json.encode(intent))
 
     def of_run(self, run: str) -> list[Intent]:
@@ -91,10 +91,7 @@ class FolderIntents:
                 yield run
 
     def _folder_of(self, run: str) -> Path:
-        """The name is for people; the digest in it makes it the run's alone."""
-        digest = sha256(run.encode()).hexdigest()
-        legible = "".join(one if one.isascii() and one.isalnum() else "-" for one in run)[:80]
-        return self._folder / digest[:2] / f"{legible}.{digest[:32]}"
+        return path_of(self._folder, run)
 
     def _known_of(self, run: str) -> dict[str, Intent]:
         with self._lock:
@@ -136,16 +133,8 @@ def _link(folder: Path, path: Path, data: bytes) -> bool:
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
-    _sync(folder)
+    sync_folder(folder)
     return True
-
-
-def _sync(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _read(run: str, path: Path) -> Intent:

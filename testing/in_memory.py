@@ -20,8 +20,7 @@ from typing import Any, cast
 
 from dramatiq.brokers.stub import StubBroker
 
-from mulligan.actors.code import CodeTable, load, server_tool
-from mulligan.actors.hints import Hints
+from mulligan.actors.code import load, server_tool
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.server_clock import ServerClocks
@@ -30,18 +29,7 @@ from mulligan.actors.tracing import Tracing
 from mulligan.actors.writes import Write
 from mulligan.client import Flow, compile_flow
 from mulligan.decisions import people
-from mulligan.decisions.decision import (
-    AskModel,
-    CallFunction,
-    Effect,
-    JudgeDraft,
-    ObserveTool,
-    ReworkDraft,
-    RunTool,
-)
-from mulligan.errors import CodeMissing
 from mulligan.events.envelope import Envelope
-from mulligan.events.facts import Priority
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore, Swept
@@ -58,7 +46,7 @@ from mulligan.providers.port import (
     Provider,
 )
 from mulligan.settings import RequestLimit
-from mulligan.tools.call import call_function
+from mulligan.testing.given_code import DirectHints, GivenCode, carry_out
 from mulligan.tools.result import ToolResult
 
 LEASE_MS = 10_000
@@ -169,19 +157,9 @@ class _Runtime(Runtime):
         )
         self.clocks = ServerClocks(LEASE_MS, LEASE_MS // 10, world.passed_s)
         if code is not None:
-            self.code = _Given(code)
+            self.code = GivenCode(code)
         self.writes = _InPlace(code)
-        self.hints = _Direct(world)
-
-
-class _Direct(Hints):
-    """Hints that need no queue."""
-
-    def __init__(self, world: InMemory) -> None:
-        self._world = world
-
-    def send(self, task: str, priority: Priority = 0) -> None:
-        self._world.wake(task)
+        self.hints = DirectHints(world.wake)
 
 
 class _Unlosable:
@@ -221,40 +199,10 @@ class _InPlace:
             found = server_tool(write.server_tool)
         else:
             found = load(write.path, write.digest, write.folders)
-        if write.kind == "function":
-            return call_function(found, write.arguments)
-        result: ToolResult = found.call(write.arguments, key=write.key, context=write.context)
-        return result
+        return carry_out(write, found)
 
     def close(self) -> None:
         pass
-
-
-class _Given(CodeTable):
-    """The code that a test hands in."""
-
-    def __init__(self, code: Mapping[str, Callable[..., Any]]) -> None:
-        super().__init__()
-        self._code = code
-
-    def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
-        if isinstance(effect, AskModel):
-            return None
-        match effect:
-            case RunTool() | ObserveTool():
-                return self._given(effect.spec.path)
-            case CallFunction():
-                return self._given(effect.plan.call.path)
-            case JudgeDraft():
-                return self._given(effect.gates.call.path)
-            case ReworkDraft():
-                calls = effect.rework.call, effect.gates.call
-                return tuple(self._given(call.path) for call in calls)
-
-    def _given(self, path: str) -> Any:
-        if path not in self._code:
-            raise CodeMissing(f"this world has no {path}", f"{path}@")
-        return self._code[path]
 
 
 class _Silent:

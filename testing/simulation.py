@@ -29,7 +29,6 @@ from mulligan.events import facts
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.events.tasks import run_task
-from mulligan.projections.calls import is_lost_function
 from mulligan.projections.problem import Problem
 from mulligan.projections.projector import Projector
 from mulligan.projections.run import fold
@@ -40,6 +39,7 @@ from mulligan.testing.journal import Journal, journaled
 from mulligan.testing.scripted_provider import Scripted, ScriptedProvider
 from mulligan.testing.turns import Turn
 from mulligan.testing.virtual_process import LEASE_MS, PendingWrite, VirtualProcess, VirtualWrites
+from mulligan.testing.witness import unknown_effects
 
 Model = Callable[[ModelRequest], Scripted]
 """What a model says to a request, whenever and however often it is asked."""
@@ -432,7 +432,7 @@ class _World:
         if state.reason == "exhausted" and not self.happened["resumed"]:
             self.happened["resumed"] += 1
             self._tell(lambda state, op: people.resume(state, op, None))
-        for call_id, key in _unknown(state):
+        for call_id, key in unknown_effects(state):
             self._reconcile(call_id, key)
 
     def _reconcile(self, call_id: str, key: str) -> None:
@@ -495,15 +495,3 @@ _KEPT = {"_runs", "_tasks", "_snapshots", "_sealed", "_feeds", "_trimmed", "_row
 def _acts(turn: Turn) -> bool:
     """Whether it stands where the effect that its log announces may have taken place."""
     return turn.point not in ("begun", "claim.before", "claim.after")
-
-
-def _unknown(state: RunState) -> list[tuple[str, str]]:
-    """What nobody knows whether it took effect: the calls, and the keys the world knows them by."""
-    calls = [
-        (call.id, call.key)
-        for invocation in state.invocations.values()
-        for call in invocation.calls.values()
-        if call.status == "unknown"
-    ]
-    lost = [node for node in state.nodes if is_lost_function(state, node)]
-    return calls + [(node, f"{state.begun_in(node)}:{node}") for node in lost]

@@ -11,8 +11,6 @@ from typing import Any, Literal, Protocol
 from dramatiq.brokers.stub import StubBroker
 
 from mulligan.actors.cache import RunCache
-from mulligan.actors.code import CodeTable
-from mulligan.actors.hints import Hints
 from mulligan.actors.leases import Lease, LeaseKeeper
 from mulligan.actors.runtime import Runtime
 from mulligan.actors.write_process import not_run
@@ -21,13 +19,10 @@ from mulligan.decisions.decision import (
     AskModel,
     CallFunction,
     Effect,
-    JudgeDraft,
     ObserveTool,
-    ReworkDraft,
     RunTool,
 )
-from mulligan.errors import CodeMissing, StoreUnavailable
-from mulligan.events.facts import Priority
+from mulligan.errors import StoreUnavailable
 from mulligan.events.store import EventStore
 from mulligan.providers.port import (
     Answer,
@@ -39,8 +34,8 @@ from mulligan.providers.port import (
     Provider,
 )
 from mulligan.schemas.run_context import RunContext
+from mulligan.testing.given_code import DirectHints, GivenCode, carry_out
 from mulligan.testing.turns import Turn
-from mulligan.tools.call import call_function
 from mulligan.tools.registry import Tool
 from mulligan.tools.result import ToolResult
 
@@ -103,8 +98,8 @@ class VirtualProcess(Runtime):
         self.turns: list[Turn] = []
         self.writes: VirtualWrites = VirtualWrites(world, self.leases, code)
         self.cache = RunCache(store)
-        self.code = _Given(world, code)
-        self.hints = _Direct(world)
+        self.code = _SeenCode(world, code)
+        self.hints = DirectHints(world.hint)
         self.pause = lambda seconds: _reach(world, "pause")
 
     @property
@@ -152,16 +147,6 @@ class _LossyStore:
             return answer
 
         return called
-
-
-class _Direct(Hints):
-    """Hints that need no queue."""
-
-    def __init__(self, world: Surroundings) -> None:
-        self._world = world
-
-    def send(self, task: str, priority: Priority = 0) -> None:
-        self._world.hint(task)
 
 
 class _Standing:
@@ -239,12 +224,9 @@ class VirtualWrites:
 
     def _act(self, write: Write) -> ToolResult:
         found: Any = self._code[write.path]
-        if write.kind == "function":
-            return call_function(_seen(self._world, found), write.arguments)
-        result: ToolResult = _SeenTool(self._world, found).call(
-            write.arguments, key=write.key, context=write.context
-        )
-        return result
+        function = write.kind == "function"
+        seen = _seen(self._world, found) if function else _SeenTool(self._world, found)
+        return carry_out(write, seen)
 
 
 class _SeenTool:
@@ -275,31 +257,23 @@ def _seen(world: Surroundings, function: Callable[..., Any]) -> Callable[..., An
     return called
 
 
-class _Given(CodeTable):
-    """The code that a test hands in."""
+class _SeenCode(GivenCode):
+    """The code that a test hands in, whose effects somebody sees."""
 
     def __init__(self, world: Surroundings, code: Mapping[str, Callable[..., Any]]) -> None:
-        super().__init__()
+        super().__init__(code)
         self._world = world
-        self._code = code
 
     def of(self, effect: Effect, folders: tuple[str, ...]) -> Any:
         """Asked before an effect is announced, and again before it takes place."""
         if isinstance(effect, AskModel):
             return None
         _reach(self._world, "effect.before")
+        found = super().of(effect, folders)
         match effect:
             case RunTool() | ObserveTool():
-                found: Any = self._given(effect.spec.path)
                 return _SeenTool(self._world, found)
             case CallFunction():
-                return _seen(self._world, self._given(effect.plan.call.path))
-            case JudgeDraft():
-                return self._given(effect.gates.call.path)
-            case ReworkDraft():
-                return tuple(self._given(c.path) for c in (effect.rework.call, effect.gates.call))
-
-    def _given(self, path: str) -> Callable[..., Any]:
-        if path not in self._code:
-            raise CodeMissing(f"this world has no {path}", f"{path}@")
-        return self._code[path]
+                return _seen(self._world, found)
+            case _:
+                return found

@@ -15,8 +15,10 @@ from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import EffectClass
 from mulligan.events.ids import template_of
+from mulligan.projections.calls import is_lost_function
 from mulligan.projections.problem import Problem
 from mulligan.projections.run import fold
+from mulligan.projections.state import RunState
 from mulligan.schemas.plan import FunctionPlan
 
 
@@ -161,5 +163,22 @@ def _keys(run: str, events: Sequence[Envelope]) -> dict[str, _Named]:
         fanned_out = plan.for_each is not None and not state.is_instance(node)
         if isinstance(work, FunctionPlan) and not fanned_out:  # its instances are called, not it
             name = template_of(node)
-            found[node] = _Named(f"{state.begun_in(node)}:{node}", name, work.effect)
+            found[node] = _Named(_key_of(state, node), name, work.effect)
     return found
+
+
+def unknown_effects(state: RunState) -> list[tuple[str, str]]:
+    """What nobody knows whether it took effect: the calls, and the keys the world knows them by."""
+    calls = [
+        (call.id, call.key)
+        for invocation in state.invocations.values()
+        for call in invocation.calls.values()
+        if call.status == "unknown"
+    ]
+    lost = [node for node in state.nodes if is_lost_function(state, node)]
+    return calls + [(node, _key_of(state, node)) for node in lost]
+
+
+def _key_of(state: RunState, node: str) -> str:
+    """What a function node is handed as its key."""
+    return f"{state.begun_in(node)}:{node}"

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from mulligan.errors import ToolError
+from mulligan.events.run_files import sync_folder
 
 FORMAT = 1
 """Of `package.json`; rises when what it says changes its meaning."""
@@ -120,7 +121,7 @@ def _written(folder: Path, files: Mapping[str, str]) -> bool:
         if not folder.exists():
             raise
         return _holds(folder, files)
-    _sync(folder.parent)
+    sync_folder(folder.parent)
     return True
 
 
@@ -131,14 +132,6 @@ def _holds(folder: Path, files: Mapping[str, str]) -> bool:
         )
     except OSError:
         return False
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _digest(text: str) -> str:

@@ -15,10 +15,9 @@ from mulligan.decisions import people
 from mulligan.events import facts
 from mulligan.projections.repair_log import RepairLog, fold
 from mulligan.providers.port import Answer, ModelRequest, ToolCall
-from mulligan.schemas.code import import_code
 from mulligan.schemas.compile import compile_plan
 from mulligan.schemas.load import load_workflow
-from mulligan.schemas.plan import FunctionPlan, Plan, RepairPlan
+from mulligan.schemas.plan import Plan, RepairPlan
 from mulligan.testing.in_memory import InMemory
 from mulligan.testing.scripted_provider import ScriptedProvider
 from mulligan.testing.tea_article import (
@@ -65,7 +64,7 @@ class Newsroom:
     def work(self, workflow: str, given: Any, **changes: Any) -> RepairLog:
         plan = compile_plan(load_workflow(workflow), default_model="scripted/any")
         plan = with_repair(plan, **changes)
-        self.world = InMemory(provider=self.provider, code=code_of(plan))
+        self.world = InMemory(provider=self.provider)
         self.state = self.world.run(plan, given)
         return self.log()
 
@@ -118,17 +117,6 @@ def with_repair(plan: Plan, **changes: Any) -> Plan:
         if node.id != "published"
     )
     return msgspec.structs.replace(plan, nodes=nodes)
-
-
-def code_of(plan: Plan) -> dict[str, Any]:
-    paths = list(plan.tools)
-    for node in plan.nodes:
-        match node.work:
-            case FunctionPlan(call=call):
-                paths.append(call.path)
-            case RepairPlan(gates=gates, rework=rework):
-                paths += [gates.call.path, rework.call.path]
-    return {path: import_code(path) for path in paths}
 
 
 def test_a_good_article_is_reviewed_and_not_touched() -> None:

@@ -15,10 +15,8 @@ from mulligan.events import facts
 from mulligan.projections.open_requests import open_requests
 from mulligan.projections.state import RunState
 from mulligan.providers.port import Answer, Failure, ModelRequest, ToolCall
-from mulligan.schemas.code import import_code
 from mulligan.schemas.compile import compile_plan
 from mulligan.schemas.load import load_workflow
-from mulligan.schemas.plan import FunctionPlan, Plan, RepairPlan
 from mulligan.testing.in_memory import InMemory
 from mulligan.testing.scripted_provider import ScriptedProvider
 from mulligan.testing.week_report import FOUND, GOOD, INPUT, PARSED, TOLD, WEEK, entry
@@ -29,17 +27,6 @@ STAGES = [
 ]
 
 
-def code_of(plan: Plan) -> dict[str, Any]:
-    paths = list(plan.tools)
-    for node in plan.nodes:
-        match node.work:
-            case FunctionPlan(call=call):
-                paths.append(call.path)
-            case RepairPlan(gates=gates, rework=rework):
-                paths += [gates.call.path, rework.call.path]
-    return {path: import_code(path) for path in paths}
-
-
 class Desk:
     """The shipped workflow in memory; what its model says may be changed by node."""
 
@@ -48,7 +35,7 @@ class Desk:
         self.says = {"parsed": PARSED, "composed": {"statements": GOOD}, **says}
         self.provider = ScriptedProvider([self.reply] * 60)
         self.plan = compile_plan(load_workflow("report"), default_model="scripted/any")
-        self.world = InMemory(provider=self.provider, code=code_of(self.plan))
+        self.world = InMemory(provider=self.provider)
 
     def run(self, given: dict[str, Any] = TOLD) -> RunState:
         self.given = given

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from mulligan.tools.web_use.addresses import check_url
 from mulligan.tools.web_use.bridge import verdict
 from mulligan.tools.web_use.bridge.acting import Acting, InPage, Means
 from mulligan.tools.web_use.bridge.holdings import Configuration, Holdings
+from mulligan.tools.web_use.bridge.look import Look
 from mulligan.tools.web_use.bridge.opening import go
 from mulligan.tools.web_use.bridge.pages import Pages
 from mulligan.tools.web_use.bridge.receipts import Kept, Records
@@ -32,6 +33,7 @@ from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.commands import (
     Close,
     Command,
+    Condition,
     ListPages,
     Navigate,
     Observe,
@@ -41,6 +43,7 @@ from mulligan.tools.web_use.commands import (
 )
 from mulligan.tools.web_use.results import (
     Closed,
+    Evidence,
     Observation,
     PageList,
     Receipt,
@@ -269,21 +272,20 @@ class Bridge:
         )
 
     async def _verified(self, tab: Tab, command: Verify, asked: Asked) -> Verified:
-        loop = asyncio.get_running_loop()
-        end_s = min(loop.time() + command.wait_ms / 1_000, asked.deadline_s)
-        while True:
-            look = await tab.look(within_s=max(end_s - loop.time(), 0.1))
-            evidence = verdict.before(command.conditions, look)
-            missing = [one for one in evidence if one.before is not True]
-            if not missing:
-                break
-            if loop.time() >= end_s:
-                raise WebUseFailed(
-                    "verification_failed",
-                    f"{missing[0].condition} {missing[0].value[:100]!r} does not hold"
-                    + (f"; the page is {look.state}" if look.state != "ready" else ""),
-                )
-            await tab.changes(0.1)
+        time_s = asyncio.get_running_loop().time
+        end_s = min(time_s() + command.wait_ms / 1_000, asked.deadline_s)
+        look, evidence = await _seen_to_hold(
+            tab,
+            command.conditions,
+            end_s,
+            lambda: tab.look(within_s=max(end_s - time_s(), 0.1)),
+        )
+        if missing := _missing(evidence):
+            raise WebUseFailed(
+                "verification_failed",
+                f"{missing.condition} {missing.value[:100]!r} does not hold"
+                + (f"; the page is {look.state}" if look.state != "ready" else ""),
+            )
         page = self._pages.token(tab, asked.caller)
         return Verified(page=page, url=look.url, title=look.title, evidence=evidence)
 
@@ -309,19 +311,11 @@ class Bridge:
 
     async def _arrived(self, tab: Tab, command: Navigate, asked: Asked) -> Receipt:
         """A navigation's receipt: it is no write, and may be asked for again."""
-        loop = asyncio.get_running_loop()
-        end_s = min(loop.time() + command.wait_ms / 1_000, asked.deadline_s)
-        while True:
-            look = await tab.look()
-            evidence = verdict.before(command.evidence, look)
-            missing = [one for one in evidence if one.before is not True]
-            if not missing:
-                break
-            if loop.time() >= end_s:
-                raise WebUseFailed(
-                    "verification_failed", f"{missing[0].value[:100]!r} is not on the page"
-                )
-            await tab.changes(0.1)
+        time_s = asyncio.get_running_loop().time
+        end_s = min(time_s() + command.wait_ms / 1_000, asked.deadline_s)
+        _, evidence = await _seen_to_hold(tab, command.evidence, end_s, tab.look)
+        if missing := _missing(evidence):
+            raise WebUseFailed("verification_failed", f"{missing.value[:100]!r} is not on the page")
         receipt = Receipt(
             action=asked.caller.action,
             act="navigate",
@@ -372,6 +366,23 @@ class Bridge:
     def _keep(self, asked: Asked, receipt: Receipt) -> None:
         plain = self.redaction.value(msgspec.to_builtins(receipt))
         self._records.keep(asked.digest, msgspec.convert(plain, Receipt))
+
+
+async def _seen_to_hold(
+    tab: Tab, conditions: Sequence[Condition], end_s: float, look: Callable[[], Awaitable[Look]]
+) -> tuple[Look, tuple[Evidence, ...]]:
+    """Look until all holds, or until the loop's `end_s`; the last look, and what it shows."""
+    while True:
+        seen = await look()
+        evidence = verdict.before(conditions, seen)
+        if _missing(evidence) is None or asyncio.get_running_loop().time() >= end_s:
+            return seen, evidence
+        await tab.changes(0.1)
+
+
+def _missing(evidence: Sequence[Evidence]) -> Evidence | None:
+    """The first condition that does not hold."""
+    return next((one for one in evidence if one.before is not True), None)
 
 
 def _same(digest: str, asked: Asked) -> None:
