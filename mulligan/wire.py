@@ -9,6 +9,7 @@ that only looks. This speaks what the log needs (RESP 2: a command out, its repl
 from __future__ import annotations
 
 import socket
+import struct
 from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -78,7 +79,7 @@ class Wire:
             self._readable.register(self._socket, POLLIN)
             for words in address.first_words():
                 self.call(*words)
-            self._socket.settimeout(answer_timeout_s)
+            _wait_at_most(self._socket, answer_timeout_s)
         except BaseException:
             self.close()
             raise
@@ -118,7 +119,7 @@ class Wire:
             # Its stub takes tuples of a single word.
             self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
             return self._reply()
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             raise AnswerLate("no answer in time") from None
         except OSError as error:
             raise ConnectionFailed(error.strerror or type(error).__name__) from error
@@ -132,6 +133,20 @@ class Wire:
                 raise ConnectionFailed("the server closed the connection")
             self._reader.feed(data)
         return reply
+
+
+def _wait_at_most(connected: socket.socket | SSLSocket, timeout_s: float) -> None:
+    """
+    Bound each wait of a connection from now on. The kernel does so with no call of its own; Python
+    asks before each send and each read whether it would have to wait.
+    """
+    if type(connected) is not socket.socket or timeout_s <= 0:
+        connected.settimeout(timeout_s)  # encryption reads and writes as it likes
+        return
+    bound = struct.pack("@ll", *divmod(max(int(timeout_s * 1_000_000), 1), 1_000_000))
+    connected.settimeout(None)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bound)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bound)
 
 
 def _connected(address: Address, timeout_s: float) -> socket.socket | SSLSocket:
