@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
-from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
@@ -37,7 +36,7 @@ from mulligan.errors import MulliganError
 from mulligan.events.crash_points import reach
 from mulligan.events.facts import Cause, ToolStartLost
 from mulligan.events.intents import Intent
-from mulligan.events.payload import Payload
+from mulligan.events.payload import Payload, copied
 from mulligan.projections.lost_starts import started, told
 from mulligan.providers.port import Cancellation, Failure, Hear, Provider
 from mulligan.schemas.plan import DEFAULT_TOOL_TIMEOUT_MS, CodeRef, ToolSpec
@@ -144,7 +143,7 @@ def _run_tool(session: Session, effect: RunTool) -> ToolOutcome:
 def observe_tool(tool: Tool[..., Any] | McpCall, effect: ObserveTool) -> ObservedOutcome:
     """Ask a tool's `verify`; one that does not answer within the tool's time can't tell."""
     timeout_ms = effect.spec.timeout_ms or DEFAULT_TOOL_TIMEOUT_MS
-    arguments = deepcopy(effect.arguments)
+    arguments = copied(effect.arguments)
     seen = within(
         timeout_ms, partial(tool.observe, arguments, key=effect.key, context=effect.context)
     )
@@ -155,7 +154,7 @@ def observe_tool(tool: Tool[..., Any] | McpCall, effect: ObserveTool) -> Observe
 
 def called(tool: Tool[..., Any] | McpCall, effect: RunTool) -> Callable[[], ToolResult]:
     """The call of a tool, to be made in this process."""
-    arguments = deepcopy(effect.arguments)
+    arguments = copied(effect.arguments)
     return partial(tool.call, arguments, key=effect.key, context=effect.context)
 
 
@@ -186,7 +185,7 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
         write = _write_of(session, "function", plan.call, effect.arguments, plan.timeout_ms)
         result, lost = _do_write(session, effect.node, write)
     else:
-        call = partial(call_function, function, deepcopy(effect.arguments))
+        call = partial(call_function, function, copied(effect.arguments))
         result, lost = within(plan.timeout_ms, call), ()
     duration_ms = int((time.monotonic() - started_s) * 1000)
     reach("function.after")
@@ -204,7 +203,7 @@ def _call_function(session: Session, effect: CallFunction) -> FunctionOutcome:
 def _judge(session: Session, effect: JudgeDraft) -> DraftOutcome:
     gates = session.code_of(effect)
     reach("gates.before")
-    result = call_function(gates, deepcopy(effect.values))
+    result = call_function(gates, copied(effect.values))
     reach("gates.after")
     return DraftOutcome(node=effect.node, quality=result.value, error=_error(result, 0, None))
 
@@ -213,11 +212,11 @@ def _rework(session: Session, effect: ReworkDraft) -> DraftOutcome:
     """Both functions are pure, so a crash between them costs nothing but doing them again."""
     rework, gates = session.code_of(effect)
     reach("rework.before")
-    answer = call_function(rework, deepcopy(effect.given))
+    answer = call_function(rework, copied(effect.given))
     quality = None
     if isinstance(answer.value, dict) and "draft" in answer.value:
         values = {**effect.values, "draft": answer.value["draft"]}
-        quality = call_function(gates, deepcopy(values))
+        quality = call_function(gates, copied(values))
     reach("rework.after")
     failed = answer if answer.is_error or quality is None else quality
     return DraftOutcome(

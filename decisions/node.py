@@ -39,11 +39,12 @@ def work(state: RunState, node: Node, context: Context, outcome: Outcome | None)
     """The next step of a node that is ready, running, retrying or paused."""
     if node.status == "ready" and state.failed_node is not None:
         return _one(node, NodeCancelled())
-    if isinstance(outcome, FunctionOutcome) and state.function_of(node.id) is not None:
-        return _returned(state, node, outcome)
+    function = state.function_of(node.id)
+    if isinstance(outcome, FunctionOutcome) and function is not None:
+        return _returned(state, node, function, outcome)
     try:
-        if state.function_of(node.id) is not None:
-            return _function(state, node, context)
+        if function is not None:
+            return _function(state, node, function, context)
         if node.status == "ready":
             return _one(node, NodeStarted(), attempt=1)
         if node.id in state.repairs:
@@ -67,12 +68,11 @@ def _one(node: Node, fact: Fact, attempt: int | None = None) -> Step:
 # --- Functions -----------------------------------------------------------------------------------
 
 
-def _function(state: RunState, node: Node, context: Context) -> Step:
+def _function(state: RunState, node: Node, plan: FunctionPlan, context: Context) -> Step:
     """
     Start the function, or start it again. Whoever asks runs nothing, so a call that had begun was
     left by a lost worker: it is repeated as the same attempt, unless it is a `write`.
     """
-    plan = _plan(state, node)
     if node.status == "paused":
         return Step(release=Release("wait"))
     if node.status == "retrying":
@@ -105,7 +105,7 @@ def _retry(state: RunState, node: Node, plan: FunctionPlan, context: Context) ->
     return _call(state, node, plan, context, node.attempt + 1)
 
 
-def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
+def _returned(state: RunState, node: Node, plan: FunctionPlan, outcome: FunctionOutcome) -> Step:
     if outcome.questions:
         return asking.function_asks(state, node, outcome.questions)
     if outcome.output is not None:
@@ -114,7 +114,6 @@ def _returned(state: RunState, node: Node, outcome: FunctionOutcome) -> Step:
     if outcome.unknown:
         facts = (*outcome.lost, _unknown(node, outcome.error.message))
         return Step(tuple(NewEvent(one, node=node.id, attempt=node.attempt) for one in facts))
-    plan = _plan(state, node)
     if node.attempt >= plan.attempts:
         return _one(node, NodeFailed(code=outcome.error.kind, message=outcome.error.message))
     return _one(
@@ -135,9 +134,3 @@ def backoff_ms(plan: FunctionPlan, attempt: int) -> int:
 
 def _unknown(node: Node, detail: str) -> NodePaused:
     return NodePaused(reason="reconciliation_required", invocation=node.id, detail=detail)
-
-
-def _plan(state: RunState, node: Node) -> FunctionPlan:
-    plan = state.function_of(node.id)
-    assert plan is not None
-    return plan

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cache
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -25,6 +27,24 @@ def canonical(value: Any) -> bytes:
 def digest_of(data: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+_UNCHANGING = frozenset({str, int, float, bool, type(None)})
+
+
+def copied(value: Any) -> Any:
+    """
+    A JSON value that may be changed without changing this one; what stands in it that is no JSON is
+    copied as Python does, which for the rest takes several times as long.
+    """
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    if kind is dict:
+        return {name: copied(item) for name, item in value.items()}
+    if kind is list:
+        return [copied(item) for item in value]
+    return deepcopy(value)
 
 
 class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,15 +77,29 @@ class Payload(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def payloads_of(fact: msgspec.Struct) -> Iterator[Payload]:
     """The payloads in a fact's fields, those in tuples included, in their order."""
-    for name in fact.__struct_fields__:
+    for name in _payload_fields(type(fact)):
         yield from _payloads(getattr(fact, name))
 
 
 def with_payloads(fact: S, change: Callable[[Payload], Payload]) -> S:
     """The fact with `change` of each of its payloads; itself, if that changes none."""
-    fields = ((name, getattr(fact, name)) for name in fact.__struct_fields__)
-    changed = {name: new for name, old in fields if (new := _changed(old, change)) is not old}
+    changed = {}
+    for name in _payload_fields(type(fact)):
+        old = getattr(fact, name)
+        new = _changed(old, change)
+        if new is not old:
+            changed[name] = new
     return msgspec.structs.replace(fact, **changed) if changed else fact
+
+
+@cache
+def _payload_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a kind of fact that may hold payloads, by its annotations."""
+    return tuple(name for name, hint in get_type_hints(kind).items() if _holds_payload(hint))
+
+
+def _holds_payload(hint: Any) -> bool:
+    return hint is Payload or hint is Any or any(map(_holds_payload, get_args(hint)))
 
 
 def _payloads(value: object) -> Iterator[Payload]:

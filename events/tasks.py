@@ -4,6 +4,7 @@ Task ids: the unit of work and of leases, named so that the id alone says who wo
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, get_args
 
 TaskKind = Literal["run", "node", "subagent", "overseer", "repair"]
@@ -44,6 +45,7 @@ def repair_task(run: str, node: str) -> str:
     return f"{run}/q:{node}"
 
 
+@lru_cache(4_096)
 def parse_task(task: str) -> tuple[str, TaskKind, str]:
     """
     Return a task's run, kind, and what it is about (empty for the run's own).

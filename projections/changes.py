@@ -43,15 +43,15 @@ def goes_on(state: RunState) -> None:
 def put_node(state: RunState, node: Node) -> None:
     """Replace a node; the count of active ones follows, and its template's of ended ones."""
     before = state.nodes.get(node.id)
-    was = before.status if before is not None else "pending"
+    was, now = before.status if before is not None else "pending", node.status
     state.nodes[node.id] = node
-    if node.fan_out is None:
-        state.active += (node.status in ACTIVE_NODE) - (was in ACTIVE_NODE)
-        state.paused += (node.status == "paused") - (was == "paused")
+    if node.fan_out is None and now != was:
+        state.active += (now in ACTIVE_NODE) - (was in ACTIVE_NODE)
+        state.paused += (now == "paused") - (was == "paused")
     instance = state.is_instance(node.id)
     if not instance:
         graph.changed(state, node)
-    if was not in ENDED_NODE and node.status in ENDED_NODE:
+    if now in ENDED_NODE and was not in ENDED_NODE:
         if state.carried == node.id:
             state.carried = None
         if instance:

@@ -21,8 +21,9 @@ def changed(state: RunState, node: Node) -> None:
     A node of the plan has changed. One that was pending has been decided on; one with `for_each`
     is looked at again when it has instances to make, and when all of them have ended.
     """
-    fans_out = node.fan_out is not None and node.status == "running"
-    if fans_out and (node.readied < (node.fan_out or 0) or node.done >= (node.fan_out or 0)):
+    width = node.fan_out
+    fans_out = width is not None and node.status == "running"
+    if width is not None and fans_out and (node.readied < width or node.done >= width):
         _movable(state, node.id)
     else:
         state.movable.pop(node.id, None)

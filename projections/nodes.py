@@ -26,7 +26,7 @@ from mulligan.projections.state import (
     Recovery,
     RunState,
 )
-from mulligan.schemas.plan import AgentPlan, RepairPlan
+from mulligan.schemas.plan import AgentPlan, FunctionPlan, RepairPlan
 
 CHANGES: Changes = {}
 on = registering(CHANGES)
@@ -55,8 +55,8 @@ def _ready(state: RunState, event: Envelope, fact: facts.NodeReady) -> None:
 def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> None:
     node = node_of(state, event)
     started = node.started_ms if node.started_ms is not None else event.time_ms
-    function = state.function_of(node.id)
-    writes = function is not None and function.effect == "write"
+    work = state.plan_of(node.id).work
+    writes = isinstance(work, FunctionPlan) and work.effect == "write"
     put_node(
         state,
         replace(
@@ -68,7 +68,6 @@ def _node_started(state: RunState, event: Envelope, fact: facts.NodeStarted) -> 
             write_starts=(*node.write_starts, event.id) if writes else (),
         ),
     )
-    work = state.plan_of(node.id).work
     if isinstance(work, RepairPlan):
         repairs.begin(state, node.id, event.time_ms)
     if isinstance(work, AgentPlan) and node.id not in state.invocations:
@@ -85,7 +84,7 @@ def _node_completed(state: RunState, event: Envelope, fact: facts.NodeCompleted)
         put_node(
             state, replace(node, status="completed", output=fact.output, ended_ms=event.time_ms)
         )
-        if state.function_of(node.id) is not None:
+        if node.id in state.invocations and state.function_of(node.id) is not None:
             settle(state, node.id, "completed")
 
 

@@ -464,7 +464,7 @@ class RunState(msgspec.Struct, kw_only=True):
 
     def is_instance(self, node: str) -> bool:
         """Whether a node id names an instance of a `for_each` node."""
-        return template_of(node) != node
+        return "[" in node
 
 
 def lanes_of(state: RunState) -> dict[str, str]:

@@ -170,7 +170,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def node(self, node_id: str) -> NodePlan:
         """The node with this id. Raises KeyError if the plan has none."""
-        return self.nodes[self.position(node_id)]
+        return self._by_id[node_id]
 
     def position(self, node_id: str) -> int:
         """The node's place in `nodes`, from 0. Raises KeyError if the plan has none."""
@@ -188,6 +188,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         beside = self.code_path[0] if self.code_path else "/"
         return tuple(str(PurePath(beside, root)) for root in self.settings.read_roots)
+
+    @cached_property
+    def _by_id(self) -> dict[str, NodePlan]:
+        return {node.id: node for node in self.nodes}
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -17,6 +17,8 @@ MAX_MESSAGE = 500
 """Characters of an error's message that go into the log and to the model."""
 MAX_ISSUES = 10
 
+_strict = json.JSONEncoder(allow_nan=False)
+
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
@@ -80,7 +82,7 @@ def _bounded(message: str) -> str:
 
 def _plain(value: Any) -> Any:
     plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_plain_model)
-    json.dumps(plain, allow_nan=False)  # refuses NaN and Infinity, which msgspec makes null
+    _strict.encode(plain)  # refuses NaN and Infinity, which msgspec makes null
     msgspec.json.encode(plain)  # refuses halves of surrogate pairs
     return plain
 
