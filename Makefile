@@ -10,7 +10,7 @@ BROWSER_TESTS ?= yes
 export BROWSER_TESTS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chromium faults soak memory bench local-model check format lock clean
+.PHONY: help demo test docs chromium faults soak memory bench local-model check format lock clean
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -31,6 +31,10 @@ test: $(VENV)/.ready ## Set up, then check the code and run every test, as CI do
 	@[ "$(BROWSER_TESTS)" = no ] || $(MAKE) --no-print-directory chromium
 	@$(MAKE) --no-print-directory check
 	$(BIN)/pytest --numprocesses 4 --dist worksteal
+
+docs: $(VENV)/.ready ## Build the documentation into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -q -E -W --keep-going -c docs/site . build/docs
+	@echo "Open build/docs/index.html"
 
 chromium: $(VENV)/.ready ## Find a Chromium or Chrome for tests; as root on Debian, install one
 	@$(BIN)/python -m mulligan.tools.web_use.executable >/dev/null 2>&1 \

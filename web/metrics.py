@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import structlog
 from fastapi import APIRouter
@@ -18,7 +19,7 @@ from mulligan.client import Client
 from mulligan.projections.run_list import behind
 from mulligan.projections.state import ENDED_RUN
 from mulligan.projections.summary import RunSummary
-from mulligan.projections.usage import ModelUsage, total
+from mulligan.projections.usage import ModelUsage, RunUsage, total
 from mulligan.web.answers import PROBLEMS
 from mulligan.web.run_index import RunIndex
 from mulligan.web.surroundings import Around
@@ -55,21 +56,36 @@ class _Collected(Collector):
 
     def collect(self) -> Iterator[Metric]:
         lag = behind(self._client.store)  # before the rows are brought up to date
-        runs = self._index.summaries()
-        yield from _of_runs(runs)
-        yield from _of_counts(runs)
-        yield from _of_usage(self._index)
-        yield _gauge("mulligan_projection_lag", "Feed entries that stored rows lacked.", lag)
-        yield from self._of_work()
-        yield _gauge("mulligan_http_streams", "Clients that follow events here.", self._tails.count)
+        yield from _metrics(self._index.summaries(), self._index.usages(), lag, self._work())
 
-    def _of_work(self) -> Iterator[Metric]:
-        workers = len(self._client.store.workers())
-        yield _gauge("mulligan_workers", "Worker processes that live.", workers)
+    def _work(self) -> _Work:
         broker = self._client.hints.broker
         broker.declare_queue(QUEUE)
-        waiting = queue_length(broker)
-        yield _gauge("mulligan_queue_messages", "Wake-ups that wait for a worker.", waiting)
+        workers = len(self._client.store.workers())
+        return _Work(workers, queue_length(broker), self._tails.count)
+
+
+class _Work(NamedTuple):
+    workers: int
+    waiting: int
+    streams: int
+
+
+def described() -> Iterator[Metric]:
+    """Every metric as it is where there is nothing: its name, its type and what it tells."""
+    return _metrics([], [], 0, _Work(0, 0, 0))
+
+
+def _metrics(
+    runs: list[RunSummary], usages: list[RunUsage], lag: int, work: _Work
+) -> Iterator[Metric]:
+    yield from _of_runs(runs)
+    yield from _of_counts(runs)
+    yield from _of_usage(usages)
+    yield _gauge("mulligan_projection_lag", "Feed entries that stored rows lacked.", lag)
+    yield _gauge("mulligan_workers", "Worker processes that live.", work.workers)
+    yield _gauge("mulligan_queue_messages", "Wake-ups that wait for a worker.", work.waiting)
+    yield _gauge("mulligan_http_streams", "Clients that follow events here.", work.streams)
 
 
 def _of_runs(runs: list[RunSummary]) -> Iterator[Metric]:
@@ -119,8 +135,7 @@ def _of_counts(runs: list[RunSummary]) -> Iterator[Metric]:
         yield _counter(_NAMES[kind], told, ("reason",), of_kind)
 
 
-def _of_usage(index: RunIndex) -> Iterator[Metric]:
-    rows = index.usages()
+def _of_usage(rows: list[RunUsage]) -> Iterator[Metric]:
     requests = CounterMetricFamily(
         "mulligan_model_requests", "Requests that were sent.", labels=("model", "by")
     )

@@ -92,9 +92,15 @@ def problem(
 def of_error(request: Request, error: Exception) -> Response:
     """The answer for an error of ours."""
     assert isinstance(error, MulliganError)
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+    status, code = answered_as(type(error))
     problems = error.problems if isinstance(error, WorkflowInvalid) else ()
-    return problem(status, _code(type(error).__name__), str(error), problems)
+    return problem(status, code, str(error), problems)
+
+
+def answered_as(kind: type[MulliganError]) -> tuple[int, str]:
+    """The status and the `code` by which an error of ours is told."""
+    status = next((status for one, status in _STATUSES if issubclass(kind, one)), 500)
+    return status, _code(kind.__name__)
 
 
 def of_http(request: Request, error: Exception) -> Response:
