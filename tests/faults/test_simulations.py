@@ -21,6 +21,7 @@ from mulligan.decisions import allowance, effects, node
 from mulligan.decisions.decision import Context, Step
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.projections.state import Invocation, RunState
+from mulligan.schemas.plan import FunctionPlan
 from mulligan.testing import simulation
 from mulligan.testing.simulated_flows import Played, hands, spent
 from mulligan.testing.simulation import Simulated, Weather, simulate
@@ -92,11 +93,10 @@ def start_a_lost_write_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def call_a_lost_function_again(patch: pytest.MonkeyPatch) -> None:
-    def planted(state: RunState, of: Any, context: Context) -> Step:
-        plan = node._plan(state, of)
+    def planted(state: RunState, of: Any, plan: FunctionPlan, context: Context) -> Step:
         if of.status == "running":
             return node._call(state, of, plan, context, max(of.attempt, 1))
-        return real(state, of, context)
+        return real(state, of, plan, context)
 
     real = node._function
     patch.setattr(node, "_function", planted)
