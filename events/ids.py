@@ -15,6 +15,11 @@ def template_of(node: str) -> str:
     return node.partition("[")[0]
 
 
+def is_instance(node: str) -> bool:
+    """Whether it is the id of an instance."""
+    return "[" in node
+
+
 def request_id(invocation: str, number: int) -> str:
     """The `number`-th request (from 1) of an invocation: `collect#2`."""
     return f"{invocation}#{number}"

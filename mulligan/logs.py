@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Mapping
 from contextvars import Token
-from types import TracebackType
 from typing import Any, TextIO
 
 import structlog
@@ -77,12 +76,7 @@ class bound:
     def __enter__(self) -> None:
         self._before = structlog.contextvars.bind_contextvars(**self._known)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         structlog.contextvars.reset_contextvars(**self._before)
 
 

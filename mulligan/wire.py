@@ -140,7 +140,7 @@ def _wait_at_most(connected: socket.socket | SSLSocket, timeout_s: float) -> Non
     Bound each wait of a connection from now on. The kernel does so with no call of its own; Python
     asks before each send and each read whether it would have to wait.
     """
-    if type(connected) is not socket.socket or timeout_s <= 0:
+    if type(connected) is not socket.socket:
         connected.settimeout(timeout_s)  # encryption reads and writes as it likes
         return
     bound = struct.pack("@ll", *divmod(max(int(timeout_s * 1_000_000), 1), 1_000_000))

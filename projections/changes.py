@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact
-from mulligan.events.ids import node_of_invocation, template_of
+from mulligan.events.ids import is_instance, node_of_invocation, template_of
 from mulligan.projections import allowance, graph
 from mulligan.projections.state import ACTIVE_NODE, ENDED_NODE, Invocation, Node, RunState
 
@@ -48,7 +48,7 @@ def put_node(state: RunState, node: Node) -> None:
     if node.fan_out is None and now != was:
         state.active += (now in ACTIVE_NODE) - (was in ACTIVE_NODE)
         state.paused += (now == "paused") - (was == "paused")
-    instance = state.is_instance(node.id)
+    instance = is_instance(node.id)
     if not instance:
         graph.changed(state, node)
     if now in ENDED_NODE and was not in ENDED_NODE:

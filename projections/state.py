@@ -462,10 +462,6 @@ class RunState(msgspec.Struct, kw_only=True):
         count = self.nodes[template].readied
         return [self.nodes[f"{template}[{index}]"] for index in range(count)]
 
-    def is_instance(self, node: str) -> bool:
-        """Whether a node id names an instance of a `for_each` node."""
-        return "[" in node
-
 
 def lanes_of(state: RunState) -> dict[str, str]:
     """The lanes where agents of a run wait for a slot, by node; of a node's several, one."""

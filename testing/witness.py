@@ -14,7 +14,7 @@ from mulligan.decisions.effects import VERIFIED
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import EffectClass
-from mulligan.events.ids import template_of
+from mulligan.events.ids import is_instance, template_of
 from mulligan.projections.calls import is_lost_function
 from mulligan.projections.problem import Problem
 from mulligan.projections.run import fold
@@ -160,7 +160,7 @@ def _keys(run: str, events: Sequence[Envelope]) -> dict[str, _Named]:
     for node in state.nodes:
         plan = state.plan_of(node)
         work = plan.work
-        fanned_out = plan.for_each is not None and not state.is_instance(node)
+        fanned_out = plan.for_each is not None and not is_instance(node)
         if isinstance(work, FunctionPlan) and not fanned_out:  # its instances are called, not it
             name = template_of(node)
             found[node] = _Named(_key_of(state, node), name, work.effect)

@@ -21,7 +21,7 @@ def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProces
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **variables},
+        env={**os.environ, **variables},
         capture_output=True,
         text=True,
         timeout=100,

@@ -6,17 +6,12 @@ import inspect
 
 from msgspec.structs import FieldInfo, fields
 
-from mulligan.events import facts
-from mulligan.events.facts import Fact
+from mulligan.events.facts import FACTS, Fact
 
 
 def events() -> str:
     """A section for each fact."""
-    return "\n".join(map(_section, (one for one in vars(facts).values() if _is_fact(one))))
-
-
-def _is_fact(one: object) -> bool:
-    return inspect.isclass(one) and issubclass(one, Fact) and one is not Fact
+    return "\n".join(map(_section, FACTS.values()))
 
 
 def _section(fact: type[Fact]) -> str:
