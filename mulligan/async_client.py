@@ -138,7 +138,8 @@ class AsyncClient:
         try:
             async with asyncio.timeout(timeout_s):
                 while not watch.over:
-                    await self._in(self._waiting, watch.look)
+                    if await self._in(self._waiting, watch.look) and not watch.over:
+                        await asyncio.sleep(watch.pause_s)
         except TimeoutError:
             status = watch.state.status
             raise WaitTimedOut(f"run {run!r} is still {status} after {timeout_s} s") from None

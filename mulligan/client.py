@@ -335,8 +335,11 @@ class Client:
                 raise WaitTimedOut(
                     f"run {run!r} is still {watch.state.status} after {timeout_s:g} s"
                 )
-            for event in watch.look():
+            news = watch.look()
+            for event in news:
                 seen(event)
+            if news and not watch.over:
+                time.sleep(watch.pause_s)
         return watch.state
 
     def result(self, run: str, *, timeout_s: float | None = None) -> Any:

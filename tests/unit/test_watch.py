@@ -160,3 +160,18 @@ def test_a_run_that_is_followed_is_read_to_its_end_and_not_beyond(log: MemoryEve
 
     assert ([2], False) == ([event.version for event in reading.page()], reading.more)
     assert not Reading(log, "run", 2, follow=True).page(wait_ms=1)
+
+
+def test_who_waits_looks_away_for_a_share_of_the_time_and_never_long(
+    log: MemoryEventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("mulligan.watch.monotonic", lambda: now_s)
+    watch = Watch(log, "run")
+    assert watch.pause_s == 0
+
+    now_s += 0.010
+    assert watch.pause_s == pytest.approx(0.001)
+
+    now_s += 3_600
+    assert watch.pause_s == 0.002
