@@ -19,6 +19,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mulligan import kept_plan
 from mulligan.client import Client, Decision, Flow, Outcome, output_of
 from mulligan.decisions.answers import Given
 from mulligan.errors import WaitTimedOut
@@ -85,6 +86,7 @@ class AsyncClient:
         model: str | None = None,
         origin_window: str | None = None,
         traceparent: str | None = None,
+        told: Callable[[str], None] = kept_plan.warn,
     ) -> str:
         """See `Client.enqueue`."""
         return await self._call(
@@ -100,6 +102,7 @@ class AsyncClient:
                 origin_window=origin_window,
                 # Looked up here: the thread that makes the call is within no span.
                 traceparent=traceparent or current_traceparent(),
+                told=told,
             )
         )
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from mulligan import kept_plan
 from mulligan.asked import (
     LONGEST_NAME,
     LONGEST_REASON,
@@ -178,14 +179,18 @@ class Client:
         model: str | None = None,
         origin_window: str | None = None,
         traceparent: str | None = None,
+        told: Callable[[str], None] = kept_plan.warn,
     ) -> str:
         """
         Ask for a run and return its id. With a `run_id` of your own, asking again with the same
         workflow and input is the same run, so that a producer may repeat a call it got no answer
-        to. Where workers have more to do than they can, all of a run of `priority` -1 goes before
-        what has 0, and that before 1. Its agents browse in the window
-        `origin_window` of the browser bridge, and see the pages of no other. Its trace links to the
-        span of `traceparent` (W3C Trace Context), by default the one that this call is within.
+        to. It keeps the plan that it began with; where the workflow or a model has changed since,
+        `told` is told so, by default as the warning `PlanKept`.
+
+        Where workers have more to do than they can, all of a run of `priority` -1 goes before what
+        has 0, and that before 1. Its agents browse in the window `origin_window` of the browser
+        bridge, and see the pages of no other. Its trace links to the span of `traceparent` (W3C
+        Trace Context), by default the one that this call is within.
 
         Raises:
             WorkflowInvalid, InvalidInput: the workflow, the input or an option can't be used.
@@ -215,11 +220,19 @@ class Client:
             origin_window=origin_window,
             traceparent=traceparent or current_traceparent(),
         )
-        if delay_ms:
-            self.store.append(append)  # a message would have it worked at once
-        else:
-            self._append(append, priority)
+        appended = self.store.append(append)
+        if not delay_ms:  # a message would have it worked at once
+            self.hints.send_all(append.moves, priority)
+        if appended.repeated:
+            self._tell_of_kept(run, plan, told)
         return run
+
+    def _tell_of_kept(self, run: str, plan: Plan, told: Callable[[str], None]) -> None:
+        requested = next(self.events(run))
+        began = fold(run, [requested]).plan
+        difference = kept_plan.kept(run, began, plan) if began is not None else None
+        if difference is not None:
+            told(difference)
 
     def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:
         """

@@ -7,13 +7,18 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class Enqueued(msgspec.Struct, kw_only=True):
-    """A run that was asked for."""
+    """
+    A run that was asked for; `kept` is there, in words, where it was asked for before and goes on
+    with another plan than what was asked for now.
+    """
 
     kind: Literal["enqueued"] = "enqueued"
     run: str
+    kept: str | UnsetType = UNSET
 
 
 class Forked(msgspec.Struct, kw_only=True):

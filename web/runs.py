@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query
+from msgspec import UNSET
 from starlette.responses import Response
 
 from mulligan.conversation import chat_of
@@ -42,6 +43,7 @@ def enqueue(
     traceparent: Annotated[str | None, Header(description="Its trace links to that span.")] = None,
 ) -> Json:
     """Ask for a run. With a `run_id` of your own it may be asked for again."""
+    told: list[str] = []
     run = around.client.enqueue(
         around.catalogue.definition(body.workflow),
         body.input,
@@ -52,8 +54,9 @@ def enqueue(
         model=body.model,
         origin_window=body.origin_window,
         traceparent=received_traceparent(traceparent),
+        told=told.append,
     )
-    return Json(Enqueued(run=run), 202)
+    return Json(Enqueued(run=run, kept=told[0] if told else UNSET), 202)
 
 
 @router.get("/runs", responses=gives(RunList))

@@ -18,7 +18,7 @@ import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import EXIT_CODES, json_option, show_json
-from mulligan.commands.progress import progress
+from mulligan.commands.progress import Progress, progress
 from mulligan.commands.repair_log import show as show_repairs
 from mulligan.commands.serve import DEFAULT_PORT
 from mulligan.commands.trace import show as show_trace
@@ -87,12 +87,18 @@ def _follow(client: Client, name: str) -> RunState:
             shown.note(
                 "a worker process starts; it will be killed at its second request to the model"
             )
-            return client.wait(name, timeout_s=WAIT_S, seen=shown.seen)
+            return client.wait(name, timeout_s=WAIT_S, seen=partial(_seen, shown))
     except BaseException:
         client.cancel(name, "the demo was interrupted")
         with suppress(WaitTimedOut):
             client.wait(name, timeout_s=2 * LEASE_MS / 1_000)
         raise
+
+
+def _seen(shown: Progress, event: Envelope) -> None:
+    shown.seen(event)
+    if isinstance(event.data, ModelInterrupted):
+        shown.note("that worker was killed; another process goes on where the log ends")
 
 
 def _record(data_dir: Path) -> Path:
@@ -111,8 +117,8 @@ def _worker(client: Client) -> Iterator[None]:
         **client.settings.child_environment(armed=True),
         "MULLIGAN_CRASH_AT": CRASH_AT,
         "MULLIGAN_LEASE_MS": str(LEASE_MS),
-        # In a terminal a line of the supervisor would tear the live view.
-        "MULLIGAN_LOG_LEVEL": "error" if sys.stderr.isatty() else "warning",
+        # That a worker dies is what is shown: a warning of it in JSON would tear the view.
+        "MULLIGAN_LOG_LEVEL": "error",
     }
     command = [sys.executable, "-m", "mulligan.cli", "worker", "--processes", "1"]
     worker = subprocess.Popen(command, env=environment)

@@ -6,6 +6,7 @@ import math
 
 import click
 import msgspec
+from msgspec import UNSET
 
 from mulligan.client import Client
 from mulligan.commands.given_input import read_input
@@ -65,6 +66,7 @@ def enqueue(
     if math.isnan(delay_s):
         raise click.BadParameter("nan is no number of seconds", param_hint="--delay")
     value = read_input(given)
+    told: list[str] = []
     with Client() as client:
         run = client.enqueue(
             workflow,
@@ -76,8 +78,11 @@ def enqueue(
             model=model,
             origin_window=origin_window,
             traceparent=traceparent or None,
+            told=told.append,
         )
+    for line in told:
+        click.echo(line, err=True)
     if as_json:
-        show_json(Enqueued(run=run))
+        show_json(Enqueued(run=run, kept=told[0] if told else UNSET))
     else:
         click.echo(run)

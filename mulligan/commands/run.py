@@ -70,7 +70,8 @@ def run(
 ) -> None:
     """
     Work a run of WORKFLOW in this process and follow it until it ends or is paused. Progress goes
-    to standard error, the output to standard output. Interrupted, it goes on with the next worker.
+    to standard error, the output to standard output. Workers of the same server that are up take
+    part in it, with the code and settings that they have. Interrupted, it goes on with the next.
 
     With --deltas, progress has what models say while they say it, candidates that nobody has judged
     among it; what was cut off or rejected is taken back in words. None of that is stored anywhere.
@@ -109,7 +110,8 @@ def work_here(
         plan = client.plan(workflow, model=model)
         runtime = assemble(client.settings)
         check_models(plan, runtime)
-        name = client.enqueue(plan, value, run_id=run_id, origin_window=origin_window)
+        told = partial(click.echo, err=True)
+        name = client.enqueue(plan, value, run_id=run_id, origin_window=origin_window, told=told)
         folder = artifacts or workspace_of(client, name)
         keep = partial(_keep, client, name, folder)
         with (

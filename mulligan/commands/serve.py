@@ -51,14 +51,15 @@ def serve(app: str | None, host: str, port: int, workflows: tuple[str, ...], as_
 
     Every address but this machine's own asks for a token: MULLIGAN_HTTP_TOKENS.
     """
+    settings = load_settings()
+    _check_reach(settings, host)
+    click.echo("starting", err=True)  # what follows takes seconds on a busy machine
     # The server's libraries are no business of the other commands.
     from mulligan.web.access import Access
     from mulligan.web.app import create_app
     from mulligan.web.catalogue import Catalogue
     from mulligan.web.server import Server, allow_connections, listen
 
-    settings = load_settings()
-    _check_reach(settings, host)
     configure_logs(settings.log_level)
     allow_connections()
     catalogue = Catalogue(load_app(app) if app is not None else None, workflows)

@@ -10,6 +10,7 @@ from mulligan.client import Client
 from mulligan.commands.list_runs import newest, show
 from mulligan.commands.printing import clock, json_option, legible, show_json, table
 from mulligan.commands.waiting import show_waiting
+from mulligan.projections.advice import advice
 from mulligan.projections.run_list import DEFAULT_LIMIT, Filter
 from mulligan.projections.run_view import NodeView, RunView, view
 
@@ -21,12 +22,13 @@ def status(run: str | None, as_json: bool) -> None:
     """Show a run, or list the newest."""
     with Client() as client:
         if run is not None:
-            _show_run(view(client.status(run), partial(client.value, run)), as_json)
+            state = client.status(run)
+            _show_run(view(state, partial(client.value, run)), advice(state), as_json)
         else:
             show(newest(client, Filter(), DEFAULT_LIMIT), as_json, filtered=False)
 
 
-def _show_run(shown: RunView, as_json: bool) -> None:
+def _show_run(shown: RunView, can_be_done: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         show_json(shown)
         return
@@ -39,6 +41,8 @@ def _show_run(shown: RunView, as_json: bool) -> None:
         click.echo(f"why: {legible(shown.why)}")
     rows = [(name, _standing(node), str(node.attempt or "-")) for name, node in shown.nodes.items()]
     table(("node", "status", "attempt"), rows)
+    for line in can_be_done if shown.status == "paused" else ():
+        click.echo(f"now: {line}")
     for request in shown.waits_for:
         show_waiting(shown.run, request)
 

@@ -7,7 +7,11 @@ import click
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, legible, show_json
 from mulligan.commands.recovery import costs
+from mulligan.events.facts import FACTS
 from mulligan.projections.trace import Trace, TraceStep, fold
+
+LONGEST_TYPE = max(map(len, FACTS))
+"""Characters of the column that names what happened."""
 
 
 @click.command()
@@ -42,4 +46,5 @@ def line(step: TraceStep, width: int) -> str:
     attempt = f"/{step.attempt}" if step.attempt else ""
     text = legible(step.text).replace("\n", " ")
     where = f"{step.node or ''}{attempt}".ljust(width + 3)
-    return f"{step.at_ms / 1000:9.3f} {step.version:4}  {where} {step.type:19} {text}".rstrip()
+    kind = step.type.ljust(LONGEST_TYPE)
+    return f"{step.at_ms / 1000:9.3f} {step.version:4}  {where} {kind} {text}".rstrip()

@@ -92,6 +92,9 @@ def test_a_task_that_kills_its_workers_is_parked_until_it_is_redriven(
         calls = (tmp_path / "calls").read_text().count("call")
         assert calls == 5, "five leases in a row were lost, no more"
 
+        status = CliRunner().invoke(main, ["status", run])
+        assert f"`mulligan redrive {run}`" in status.stdout
+
         (tmp_path / "cured").touch()
         shown = CliRunner().invoke(main, ["redrive", "--json"])
         assert json.loads(shown.stdout)["runs"] == [run]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Span
 
@@ -18,8 +20,10 @@ from mulligan import AsyncClient, Client
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import working
 from mulligan.actors.reconciler import Reconciler
+from mulligan.cli import main
 from mulligan.errors import InvalidInput, RunExists, RunFailed, RunUnknown, WaitTimedOut
 from mulligan.events.facts import RunRequested, RunStarted
+from mulligan.kept_plan import PlanKept
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
 
@@ -104,6 +108,28 @@ def test_a_run_links_to_the_span_that_it_was_asked_for_in(settings: Settings, fl
 
     context = span.get_span_context()
     assert asked.traceparent == f"00-{context.trace_id:032x}-{context.span_id:016x}-03"
+
+
+def test_a_run_that_is_asked_for_again_with_another_model_says_that_it_keeps_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MULLIGAN_REDIS_URL", str(settings.redis_url))
+    path = tmp_path / "asks.yaml"
+    path.write_text("{name: asks, nodes: [{id: only, kind: agent, prompt: p}]}")
+    asked = ["enqueue", str(path), "--run-id", "one", "--model"]
+
+    first = CliRunner().invoke(main, [*asked, "scripted/a"])
+    same = CliRunner().invoke(main, [*asked, "scripted/a", "--json"])
+    other = CliRunner().invoke(main, [*asked, "scripted/b", "--json"])
+
+    keeps = "run 'one' was asked for before, and keeps the plan that it began with"
+    assert (0, 0, 0) == (first.exit_code, same.exit_code, other.exit_code)
+    assert ("one\n", "", "") == (first.stdout, first.stderr, same.stderr)
+    assert other.stderr.startswith(f"{keeps} (model scripted/a, not scripted/b)")
+    assert "kept" not in json.loads(same.stdout)
+    assert json.loads(other.stdout)["kept"] == other.stderr.strip()
+    with Client(settings) as client, pytest.warns(PlanKept, match="not scripted/c"):
+        client.enqueue(str(path), run_id="one", model="scripted/c")
 
 
 def test_many_who_wait_do_not_hold_up_who_asks(settings: Settings, flow: str) -> None:

@@ -33,6 +33,8 @@ def test_it_serves_until_it_is_told_to_end(server: ValkeyServer, tmp_path: Path)
         text=True,
     )
     assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stderr.readline() == "starting\n", "before it imports and connects"
     told = json.loads(process.stdout.readline())
     assert (told["kind"], told["token"]) == ("serving", True)
     with httpx2.Client(base_url=told["url"], trust_env=False) as http:

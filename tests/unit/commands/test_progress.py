@@ -11,6 +11,9 @@ from rich.console import Console
 from rich.live import Live
 
 from mulligan.commands.progress import Progress
+from mulligan.commands.trace import line
+from mulligan.events.facts import FACTS
+from mulligan.projections.trace import TraceStep
 
 
 @pytest.mark.parametrize("width", [100, 40])
@@ -35,3 +38,12 @@ def test_markup_in_what_is_shown_stays_text() -> None:
         Progress("demo-1", live).note("part[0] [red]")
 
     assert "part[0] [red]" in screen.getvalue()
+
+
+def test_what_happened_is_told_in_one_column_whatever_its_name() -> None:
+    steps = [
+        TraceStep(version=1, at_ms=0, node="collect", attempt=1, type=name, text="told")
+        for name in FACTS
+    ]
+
+    assert 1 == len({line(step, 10).index("told") for step in steps})
