@@ -4,7 +4,7 @@ A node's own steps: its start, its agent's turns or its function's call, its end
 
 from __future__ import annotations
 
-from mulligan.decisions import asking, invocation, repair, scope
+from mulligan.decisions import asking, invocation, repair, scope, signals
 from mulligan.decisions.decision import (
     CallFunction,
     Context,
@@ -45,6 +45,9 @@ def work(state: RunState, node: Node, context: Context, outcome: Outcome | None)
     try:
         if function is not None:
             return _function(state, node, function, context)
+        waits = state.wait_of(node.id)
+        if waits is not None:
+            return signals.wait(state, node, waits, context)
         if node.status == "ready":
             return _one(node, NodeStarted(), attempt=1)
         if node.id in state.repairs:

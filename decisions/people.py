@@ -1,5 +1,6 @@
 """
-What people may do to a run, as appends: request, cancel, resume, answer, approve, reconcile.
+What people may do to a run, as appends: request, cancel, resume, answer, approve, reconcile; and
+what the world outside tells it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from mulligan.decisions import answers, receipts
+from mulligan.decisions import answers, receipts, signals
 from mulligan.decisions.decision import FunctionOutcome, ToolOutcome
 from mulligan.decisions.reactions import reactions
 from mulligan.errors import InvalidInput
@@ -297,6 +298,18 @@ def deny(state: RunState, op: str, call_id: str, reason: str = "", *, by: str) -
     if answers.approval(state, call_id, "denied") is None:
         return None
     return _approval(state, op, ToolDenied(call_id=call_id, reason=reason, by=by))
+
+
+def signal(state: RunState, op: str, name: str, key: str, data: Any, *, by: str) -> Append | None:
+    """
+    Send a signal to a run: on what was seen, so that it wakes who takes it. None: it was sent
+    before, with this key.
+
+    Raises:
+        InvalidInput: nobody in the run could take it; the message says why.
+    """
+    fact = signals.received(state, name, key, data, by=by)
+    return None if fact is None else _append(state, op, ByVersion(state.version), (fact,))
 
 
 def _approval(state: RunState, op: str, fact: ToolApproved | ToolDenied) -> Append:

@@ -127,6 +127,11 @@ def _moves_of_fact(state: RunState, event: NewEvent) -> Iterable[Move]:
             yield _wake(run)
         case facts.DecisionMade():
             yield _wake(state.worker_of(event.node or ""))
+        case facts.SignalReceived():
+            taken_by = state.signals[fact.key].taken_by
+            if taken_by is not None:
+                yield _wake(state.worker_of(taken_by))
+                yield _wake(run)
         case _:
             return
 

@@ -49,6 +49,7 @@ PAUSE_ORDER: tuple[PauseReason, ...] = (
     "exhausted",
     "parked",
     "operator",
+    "awaiting_signal",
 )
 """When nodes wait for several reasons, the run shows the one that a person can do most about."""
 

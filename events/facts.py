@@ -25,6 +25,7 @@ PauseReason = Literal[
     "awaiting_input",
     "awaiting_approval",
     "awaiting_decision",
+    "awaiting_signal",
     "reconciliation_required",
     "context_exceeded",
     "parked",
@@ -251,6 +252,42 @@ class TimerFired(Fact, frozen=True, kw_only=True):
 
     purpose: Literal["retry", "backoff", "deadline"]
     invocation: str | None = None
+
+
+# --- Signals -------------------------------------------------------------------------------------
+
+
+class SignalAwaited(Fact, frozen=True, kw_only=True):
+    """
+    A node waits for a signal of that name, for `timeout_ms` at most, if that is said. Of those that
+    came before and that nobody has taken, it takes the oldest.
+    """
+
+    name: str
+    timeout_ms: int | None = None
+
+
+class SignalReceived(Fact, frozen=True, kw_only=True):
+    """
+    Somebody outside sent a signal: `key` is its id, by which it is known when it is sent again. Of
+    the nodes that wait for its name the one that waits longest takes it; it is kept for the next,
+    if none does.
+    """
+
+    name: str
+    key: str
+    data: Payload
+    by: str = ""
+
+
+class SignalTimedOut(Fact, frozen=True, kw_only=True):
+    """
+    No signal came in time. The node ends with the output that was declared for this (`default`), or
+    fails.
+    """
+
+    name: str
+    outcome: Literal["default", "failed"]
 
 
 # --- Model ---------------------------------------------------------------------------------------

@@ -99,15 +99,22 @@ def _is_text(words: str) -> bool:
     return True
 
 
-def check_json(given: Any) -> None:
-    """Raises InvalidInput for an input that JSON can't hold as it is."""
+def check_key(key: object) -> None:
+    """Raises InvalidInput for what can't be the key of a signal."""
+    if key is None or (isinstance(key, str) and 0 < len(key) <= LONGEST_NAME and key.isprintable()):
+        return
+    raise InvalidInput(f"key {_shown(key)} is none: use 1 to {LONGEST_NAME} printable characters")
+
+
+def check_json(given: Any, what: str = "the input") -> None:
+    """Raises InvalidInput for a value that JSON can't hold as it is; `what` names it."""
     try:
         text = canonical(given)
     except (TypeError, ValueError, RecursionError) as error:
         kind = type(error).__name__
-        raise InvalidInput(f"the input is no JSON value: {kind}: {str(error)[:200]}") from None
+        raise InvalidInput(f"{what} is no JSON value: {kind}: {str(error)[:200]}") from None
     if b"null" in text and _holds_no_number(given):
-        raise InvalidInput("the input holds NaN or an infinity, which JSON does not have")
+        raise InvalidInput(f"{what} holds NaN or an infinity, which JSON does not have")
 
 
 def check_models(plan: Plan) -> None:

@@ -219,6 +219,18 @@ class AsyncClient:
         """See `Client.deny`."""
         return await self._call(partial(self._client.deny, run, call_id, reason, by=by))
 
+    async def signal(
+        self,
+        run: str,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str = "operator",
+    ) -> bool:
+        """See `Client.signal`."""
+        return await self._call(partial(self._client.signal, run, name, data, key=key, by=by))
+
     @property
     def _client(self) -> Client:
         if self._connected is None:

@@ -44,6 +44,7 @@ _COMMANDS = {
     "run": "work a run here and follow it to its end",
     "scripted-model": "an OpenAI-compatible server that plays a script",
     "serve": "the HTTP API and the page",
+    "signal": "tell a run of something that it waits for",
     "status": "one run, or the list of all",
     "tail": "events as JSON lines",
     "trace": "what happened in a run, step by step",

@@ -23,6 +23,7 @@ from mulligan.asked import (
     check_delay,
     check_input,
     check_json,
+    check_key,
     check_models,
     check_priority,
     check_run_id,
@@ -334,8 +335,8 @@ class Client:
         seen: Callable[[Envelope], None] = lambda event: None,
     ) -> RunState:
         """
-        Follow a run until it has ended or is paused, and return its state; `seen` is told each
-        event.
+        Follow a run until it has ended or is paused for a person, and return its state; `seen` is
+        told each event.
 
         Raises:
             RunUnknown: there is no such run.
@@ -511,6 +512,30 @@ class Client:
         check_words("by", by, LONGEST_NAME)
         return self._tell(run, lambda state: people.deny(state, _op(), call_id, reason, by=by))
 
+    def signal(
+        self,
+        run: str,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str = "operator",
+    ) -> bool:
+        """
+        Send a run a signal that a node of it waits for, or will: its data are that node's output.
+        With a `key` of your own it may be sent again, and is one signal. False: it was received
+        before.
+
+        Raises:
+            InvalidInput: the run has ended, no node of it waits for a signal of that name, the data
+                do not fit its schema, or the key is that of another signal.
+        """
+        check_words("by", by, LONGEST_NAME)
+        check_key(key)
+        check_json(data, "what the signal tells")
+        key = key if key is not None else secrets.token_hex(8)
+        return self._decide(run, lambda state: people.signal(state, _op(), name, key, data, by=by))
+
     def archive(self, runs: Iterable[str]) -> Archived:
         """
         Move ended runs out of the log's server into compressed files (`MULLIGAN_ARCHIVE_DIR`), from
@@ -535,15 +560,20 @@ class Client:
         say(self.status(run))
         return True
 
-    def _decide(self, run: str, decide: Callable[[RunState], Append | None]) -> None:
-        """A decision on what was seen, if there is one; seen again, if the run moved on."""
+    def _decide(self, run: str, decide: Callable[[RunState], Append | None]) -> bool:
+        """
+        A decision on what was seen, seen again if the run moved on. False: there is none to take.
+        """
         while True:
             state = self.status(run)
             append = decide(state)
+            if append is None:
+                return False
             try:
-                return self._append(append, state.priority) if append is not None else None
+                self._append(append, state.priority)
             except VersionConflict:
                 continue
+            return True
 
     def _append(self, append: Append, priority: Priority) -> None:
         self.store.append(append)

@@ -49,6 +49,16 @@ class Decided(msgspec.Struct, kw_only=True):
     changed: bool
 
 
+class Signalled(msgspec.Struct, kw_only=True):
+    """A signal to a run; `changed` is false where it had been received before."""
+
+    kind: Literal["signalled"] = "signalled"
+    run: str
+    name: str
+    key: str
+    changed: bool
+
+
 class Redriven(msgspec.Struct, kw_only=True):
     """The runs in which something parked goes on."""
 

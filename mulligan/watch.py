@@ -94,8 +94,9 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended, or waits for somebody."""
-        return self.state.ended or self.state.status == "paused"
+        """Whether the run has ended, or waits for somebody: for a signal, it goes on by itself."""
+        waits = self.state.status == "paused" and self.state.reason != "awaiting_signal"
+        return self.state.ended or waits
 
     def look(self, wait_ms: int | None = None) -> list[Envelope]:
         """

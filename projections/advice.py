@@ -95,6 +95,9 @@ def _of_pause(state: RunState, reason: PauseReason) -> tuple[str, ...]:
             return (f"look at the drafts (`mulligan repair-log {state.run}`), then {decide}",)
         case "awaiting_input":
             return (f"`mulligan answer {state.run}` answers what is asked",)
+        case "awaiting_signal":
+            names = " or ".join(sorted(set(state.awaits.values()))) or "NAME"
+            return (f"`mulligan signal {state.run} {names} --data JSON` sends what it waits for",)
         case "awaiting_approval":
             return (f"`mulligan approve|deny {state.run} CALL` decides about each call",)
         case _:

@@ -36,12 +36,14 @@ class Question(msgspec.Struct, frozen=True):
 
 class OpenRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
-    Something that waits for a person. `id` is what `answer --request`, `approve` and `deny` name;
-    `agent` is a called agent's name, else the node's own agent asks. An `input` has a `message`
-    that wants free text, or `questions`; an `approval` has the `tool`, its effect, its arguments.
+    Something that waits for a person, or for a signal. `id` is what `answer --request`, `approve`
+    and `deny` name; `agent` is a called agent's name, else the node's own agent asks. An `input`
+    has a `message` that wants free text, or `questions`; an `approval` has the `tool`, its effect,
+    its arguments; a `signal` (its id is the node's) has the name that is sent, the schema of its
+    data, and when the wait ends, in server milliseconds.
     """
 
-    kind: Literal["input", "approval"]
+    kind: Literal["input", "approval", "signal"]
     id: str
     node: str
     agent: str | None = None
@@ -50,10 +52,15 @@ class OpenRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     tool: str | None = None
     effect: EffectClass | None = None
     arguments: Payload | None = None
+    signal: str | None = None
+    data_schema: dict[str, Any] | None = None
+    until_ms: int | None = None
 
     @property
     def line(self) -> str:
         """What is wanted, in a line."""
+        if self.kind == "signal":
+            return f"{self.node} waits for the signal {self.signal!r}"
         if self.kind == "approval":
             return f"{self.tool} ({self.id}, {self.effect}) waits for approval"
         text = self.message or " | ".join(one.question for one in self.questions)
@@ -64,6 +71,11 @@ def open_requests(state: RunState) -> tuple[OpenRequest, ...]:
     """What waits for a person in a run that has not ended, in the order in which agents began."""
     if state.ended or state.status == "cancelling":
         return ()
+    signals = (_signal_of(state, node, name) for node, name in state.awaits.items())
+    return (*_of_people(state), *signals)
+
+
+def _of_people(state: RunState) -> tuple[OpenRequest, ...]:
     return tuple(
         request_of(one, call)
         for one in state.invocations.values()
@@ -94,6 +106,18 @@ def request_of(invocation: Invocation, call: Call) -> OpenRequest:
         agent=invocation.agent,
         message=given.get("assistant_message"),
         questions=msgspec.convert(given.get("questions", ()), tuple[Question, ...]),
+    )
+
+
+def _signal_of(state: RunState, node: str, name: str) -> OpenRequest:
+    plan = state.wait_of(node)
+    return OpenRequest(
+        kind="signal",
+        id=node,
+        node=node,
+        signal=name,
+        data_schema=plan.schema if plan is not None else None,
+        until_ms=state.nodes[node].timer_due_ms,
     )
 
 

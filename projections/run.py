@@ -23,6 +23,7 @@ from mulligan.projections import (
     nodes,
     output_repairs,
     repairs,
+    signals,
 )
 from mulligan.projections.changes import Changes, goes_on, put_node, registering, unpause
 from mulligan.projections.state import Invocation, Node, RunState
@@ -34,6 +35,7 @@ CHANGES: Changes = {
     **calls.CHANGES,
     **output_repairs.CHANGES,
     **repairs.CHANGES,
+    **signals.CHANGES,
 }
 """What each kind of fact changes; facts without an entry change nothing here."""
 

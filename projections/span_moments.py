@@ -51,6 +51,9 @@ TOLD: dict[type[Fact], Callable[[Any], tuple[str | None, dict[str, Attribute | N
     facts.EffectReconciled: lambda f: _about_call(f.call_id),
     facts.InputRequested: lambda f: _about_call(f.request_id),
     facts.InputProvided: lambda f: _about_call(f.request_id),
+    facts.SignalAwaited: lambda f: (None, {"signal": f.name, "timeout_ms": f.timeout_ms}),
+    facts.SignalReceived: lambda f: (RUN, {"signal": f.name}),
+    facts.SignalTimedOut: lambda f: (None, {"signal": f.name, "outcome": f.outcome}),
     facts.DecisionRequested: lambda f: (None, {}),
     facts.DecisionMade: lambda f: (None, {"decision": f.decision}),
     facts.QualityAssessed: lambda f: (

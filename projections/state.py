@@ -35,6 +35,7 @@ from mulligan.schemas.plan import (
     Plan,
     RepairPlan,
     ToolSpec,
+    WaitPlan,
 )
 
 RunStatus = Literal["queued", "running", "paused", "cancelling", "cancelled", "completed", "failed"]
@@ -339,6 +340,17 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """the events that announced a call of its function, if that is a `write`"""
     begun_in: str | None = None
     """the run in which its work began, if this one was forked while it was under way"""
+    signal: str | None = None
+    """the key of the signal that it has taken"""
+
+
+class Signal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A signal that was sent to a run, and the node that has taken it."""
+
+    key: str
+    name: str
+    data: Payload
+    taken_by: str | None = None
 
 
 class RunState(msgspec.Struct, kw_only=True):
@@ -362,6 +374,10 @@ class RunState(msgspec.Struct, kw_only=True):
     nodes: dict[str, Node] = {}
     invocations: dict[str, Invocation] = {}
     repairs: dict[str, Repair] = {}
+    signals: dict[str, Signal] = {}
+    """all that were sent, by key, in the order in which they came"""
+    awaits: dict[str, str] = {}
+    """the nodes that wait for a signal, longest first, and its name"""
     active: int = 0
     """nodes and instances that are ready, running or retrying"""
     paused: int = 0
@@ -390,6 +406,8 @@ class RunState(msgspec.Struct, kw_only=True):
         copy.nodes = dict(self.nodes)
         copy.invocations = dict(self.invocations)
         copy.repairs = dict(self.repairs)
+        copy.signals = dict(self.signals)
+        copy.awaits = dict(self.awaits)
         copy.open_needs = dict(self.open_needs)
         copy.movable = dict(self.movable)
         return copy
@@ -423,6 +441,11 @@ class RunState(msgspec.Struct, kw_only=True):
         """The plan of a node's repair loop; None: it has none."""
         work = self.plan_of(node).work
         return work if isinstance(work, RepairPlan) else None
+
+    def wait_of(self, node: str) -> WaitPlan | None:
+        """The plan of a node that waits for a signal; None: it does not."""
+        work = self.plan_of(node).work
+        return work if isinstance(work, WaitPlan) else None
 
     def begun_in(self, node: str) -> str:
         """
@@ -500,6 +523,7 @@ __all__ = [
     "Review",
     "RunState",
     "RunStatus",
+    "Signal",
     "Trouble",
     "Turn",
     "lanes_of",

@@ -54,6 +54,7 @@ _GOES_ON = (
     facts.DecisionMade,
     facts.ToolApproved,
     facts.ToolDenied,
+    facts.SignalTimedOut,
     facts.NodeStarted,
     facts.ModelRequested,
     facts.ToolStarted,

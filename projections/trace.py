@@ -94,6 +94,7 @@ def evolve(trace: Trace, event: Envelope) -> None:
 FactT = TypeVar("FactT", bound=Fact)
 
 _PARAMETERS = ("max_tokens", "max_completion_tokens", "temperature")
+_LATE = {"default": "the default counts", "failed": "the node fails"}
 _SKIPPED = {"condition": "its condition is false", "needs": "all that it needs was skipped"}
 _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.RunRequested: lambda f: f"requested: workflow {f.workflow}, version {f.workflow_version}",
@@ -152,6 +153,11 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
     facts.ToolDenied: lambda f: f"{f.call_id}: denied{_by(f.by)}{_more(f.reason)}",
     facts.InputRequested: lambda f: f"{f.request_id} asks: {_question(f)}",
     facts.InputProvided: lambda f: f"{f.request_id}: answered{_by(f.by)}, {_size(f.answer)}",
+    facts.SignalAwaited: lambda f: f"waits for the signal {f.name!r}{_within(f.timeout_ms)}",
+    facts.SignalReceived: lambda f: (
+        f"signal {f.name!r} ({f.key}) received{_by(f.by)}, {_size(f.data)}"
+    ),
+    facts.SignalTimedOut: lambda f: f"no signal {f.name!r} came in time: {_LATE[f.outcome]}",
     facts.ToolStarted: lambda f: f"{f.call_id}: execution {f.execution} begins",
     facts.ToolSucceeded: lambda f: f"{f.call_id}: succeeded with {_size(f.result)}",
     facts.ToolFailed: lambda f: f"{f.call_id}: failed: {f.code}: {f.message}",
@@ -242,6 +248,10 @@ def _approval(fact: facts.ToolApprovalRequested) -> str:
 
 def _question(fact: facts.InputRequested) -> str:
     return excerpt(fact.message or " | ".join(one["question"] for one in fact.questions))
+
+
+def _within(timeout_ms: int | None) -> str:
+    return f" for {timeout_ms / 1000:g} s at most" if timeout_ms is not None else ""
 
 
 def _by(name: str) -> str:

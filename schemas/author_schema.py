@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, best_match
 
 MAX_SCHEMA_BYTES = 1024 * 1024
 MAX_SCHEMA_DEPTH = 100
@@ -51,6 +51,12 @@ def schema_problems(schema: object) -> list[str]:
     if size > MAX_SCHEMA_BYTES:
         return [f"/: {size} bytes, and at most {MAX_SCHEMA_BYTES} are allowed (make it smaller)"]
     return _shape_problems(schema) or _reference_problems(schema) or _rule_problems(schema)
+
+
+def misfit_of(value: object, schema: Mapping[str, Any]) -> str | None:
+    """Where a value does not fit a schema, and which of its rules; None: it fits."""
+    problem = best_match(Draft202012Validator(schema).iter_errors(value))
+    return f"{problem.json_path}: {problem.validator} is not met" if problem is not None else None
 
 
 def is_of_object(schema: object) -> bool:

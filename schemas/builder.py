@@ -30,6 +30,7 @@ __all__ = [
     "NodeHandle",
     "SettingsOptions",
     "SubagentHandle",
+    "WaitOptions",
     "Workflow",
 ]
 
@@ -100,6 +101,13 @@ class AgentOptions(TypedDict, total=False):
     timeout: DurationLike
 
 
+class WaitOptions(TypedDict, total=False):
+    """How long a node waits, and its output if no signal comes by then (else it fails)."""
+
+    timeout: DurationLike
+    default: Any
+
+
 class McpOptions(TypedDict, total=False):
     """How a server of tools is reached, as in the file."""
 
@@ -168,6 +176,24 @@ class Workflow:
         node = _graph(id, "function", needs, when, for_each, phase)
         own = {"call": self._path(id, call), "retry": retry, "timeout": timeout, "effect": effect}
         self._nodes.append(node | own)
+        return NodeHandle(id)
+
+    def wait(
+        self,
+        id: str,  # noqa: A002 - as in the file
+        signal: str,
+        *,
+        needs: Sequence[NodeHandle | str] = (),
+        when: str | None = None,
+        for_each: str | None = None,
+        phase: str | None = None,
+        schema: Shape | None = None,
+        **late: Unpack[WaitOptions],
+    ) -> NodeHandle:
+        """Add a node that waits for a signal, whose data are its output."""
+        node = _graph(id, "wait", needs, when, for_each, phase)
+        own = {"signal": signal, "schema": _schema(schema) if schema is not None else None}
+        self._nodes.append(node | own | late)
         return NodeHandle(id)
 
     def subagent(

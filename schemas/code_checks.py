@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mulligan.errors import InvalidInput
-from mulligan.schemas.author_schema import check_author_schema, schema_problems
+from mulligan.schemas.author_schema import check_author_schema, misfit_of, schema_problems
 from mulligan.schemas.call_names import (
     DECOMPOSE_NAMES,
     GATES_NAMES,
@@ -19,7 +19,7 @@ from mulligan.schemas.draft import Draft
 from mulligan.schemas.mcp_tools import mcp_names
 from mulligan.schemas.problems import Place, Problem, did_you_mean
 from mulligan.schemas.scope import offered_names
-from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, RepairNode
+from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, RepairNode, WaitNode
 
 __all__ = ["HARNESS_TOOLS", "code_problems"]
 
@@ -49,6 +49,26 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
             yield from _call_problems(node.call, ("nodes", position, "call"), offered, code)
         elif isinstance(node, RepairNode):
             yield from _repair_problems(node, ("nodes", position), draft, code)
+        elif isinstance(node, WaitNode):
+            yield from _wait_problems(node, ("nodes", position), draft)
+
+
+def _wait_problems(node: WaitNode, place: Place, draft: Draft) -> Iterator[Problem]:
+    """Which of several nodes takes a signal is not known when it is sent: all want the same."""
+    same = (other for other in draft.nodes.values() if isinstance(other, WaitNode))
+    first = next(other for other in same if other.signal == node.signal)
+    if first.data_schema != node.data_schema:
+        message = f"{first.id!r} waits for the same signal with another schema; use one for both"
+        yield Problem((*place, "schema"), message)
+    if node.data_schema is None:
+        return
+    wrong = schema_problems(node.data_schema)
+    for message in wrong:
+        yield _in_schema(message, node.data_schema, (*place, "schema"))
+    if not wrong and node.has_default:
+        misfit = misfit_of(node.default, node.data_schema)
+        if misfit is not None:
+            yield Problem((*place, "default"), f"it does not fit the node's schema: {misfit}")
 
 
 def _agent_problems(

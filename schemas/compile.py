@@ -32,6 +32,7 @@ from mulligan.schemas.plan import (
     RepairPlan,
     SettingsPlan,
     ToolSpec,
+    WaitPlan,
     Work,
     plan_digest,
 )
@@ -46,6 +47,7 @@ from mulligan.schemas.workflow import (
     FunctionRetry,
     RepairNode,
     Settings,
+    WaitNode,
     WorkflowDefinition,
 )
 
@@ -125,6 +127,8 @@ class _Compiler:
                 return self._function(node)
             case RepairNode():
                 return self._repair(node)
+            case WaitNode():
+                return _wait(node)
             case _:
                 assert_never(node)
 
@@ -196,6 +200,15 @@ class _Compiler:
         if spec.mcp is not None and not spec.digest:
             raise InvalidInput(f"{path}: this way to compile a workflow can't ask MCP servers")
         return spec
+
+
+def _wait(node: WaitNode) -> WaitPlan:
+    return WaitPlan(
+        signal=node.signal,
+        schema=node.data_schema,
+        timeout_ms=node.timeout,
+        default=node.default if node.has_default else msgspec.UNSET,
+    )
 
 
 def _settings(settings: Settings, default_model: str | None) -> SettingsPlan:

@@ -17,6 +17,7 @@ from mulligan.schemas.workflow import (
     McpServerDefinition,
     Node,
     Settings,
+    WaitNode,
     WorkflowDefinition,
 )
 
@@ -57,9 +58,13 @@ class Draft(NamedTuple):
 
 def output_outline(node: AnyNode | None) -> dict[str, Any]:
     """The schema of what a node gives to later ones, as far as it is known."""
-    if not isinstance(node, AgentNode):
-        return ANYTHING
-    schema = DEFAULT_OUTPUT_SCHEMA if node.output_schema is None else node.output_schema
+    match node:
+        case AgentNode():
+            schema = DEFAULT_OUTPUT_SCHEMA if node.output_schema is None else node.output_schema
+        case WaitNode(data_schema=dict(schema)):
+            pass
+        case _:
+            return ANYTHING
     return schema if node.for_each is None else list_of(schema)
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "RepairPlan",
     "SettingsPlan",
     "ToolSpec",
+    "WaitPlan",
     "decode_plan",
     "encode_plan",
     "plan_digest",
@@ -123,7 +124,19 @@ class RepairPlan(msgspec.Struct, frozen=True, kw_only=True, tag="repair", tag_fi
     start_rules: bool = False
 
 
-Work = AgentPlan | FunctionPlan | RepairPlan
+class WaitPlan(msgspec.Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):
+    """
+    A wait for a signal whose data fit `schema`, for `timeout_ms` at most. `default` is the output
+    if none comes by then; UNSET: then the node fails.
+    """
+
+    signal: str
+    schema: dict[str, Any] | None = None
+    timeout_ms: int | None = None
+    default: Any = msgspec.UNSET
+
+
+Work = AgentPlan | FunctionPlan | RepairPlan | WaitPlan
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):

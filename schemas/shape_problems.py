@@ -17,6 +17,7 @@ from mulligan.schemas.workflow import (
     RepairNode,
     RetryPolicy,
     Settings,
+    WaitNode,
     WorkflowDefinition,
 )
 
@@ -26,6 +27,7 @@ _KINDS: dict[str, type[BaseModel]] = {
     "agent": AgentNode,
     "function": FunctionNode,
     "repair": RepairNode,
+    "wait": WaitNode,
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
     "settings": Settings,
@@ -42,7 +44,7 @@ _TEXTS = {
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
-    "union_tag_not_found": "missing; a node's kind is agent, function or repair",
+    "union_tag_not_found": "missing; a node's kind is agent, function, repair or wait",
 }
 
 
@@ -61,7 +63,8 @@ def _problem(detail: ErrorDetails) -> Problem:
         case "union_tag_invalid":
             tag = str(detail.get("ctx", {}).get("tag"))
             return Problem(
-                (*place, "kind"), f"must be agent, function or repair{did_you_mean(tag, _KINDS)}"
+                (*place, "kind"),
+                f"must be agent, function, repair or wait{did_you_mean(tag, _KINDS)}",
             )
         case "union_tag_not_found":
             return Problem((*place, "kind"), _TEXTS["union_tag_not_found"])

@@ -48,6 +48,7 @@ __all__ = [
     "RepairNode",
     "RetryPolicy",
     "Settings",
+    "WaitNode",
     "Web",
     "WorkflowDefinition",
     "duration_ms",
@@ -402,8 +403,40 @@ class RepairNode(_Model):
     start_rules: bool = False
 
 
-Node = Annotated[AgentNode | FunctionNode | RepairNode, Field(discriminator="kind")]
-AnyNode = AgentNode | FunctionNode | RepairNode
+class WaitNode(_Model):
+    """
+    A node that waits for a signal from outside, whose data are its output.
+
+    Nodes that wait for the same `signal` take one each, the one that waits longest first, and name
+    the same `schema`, which the data of a signal have to fit. With a `timeout`, a node that none
+    came for ends with `default`, if there is one, and fails if not.
+    """
+
+    id: Id
+    kind: Literal["wait"]
+    signal: Id
+    needs: list[str] = []
+    when: str | None = None
+    for_each: str | None = None
+    phase: Phase | None = None
+    data_schema: Schema | None = Field(None, alias="schema")
+    timeout: Duration | None = None
+    default: Any = None
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a default is given, be it null."""
+        return "default" in self.model_fields_set
+
+    @model_validator(mode="after")
+    def _default_of_a_timeout(self) -> WaitNode:
+        if self.has_default and self.timeout is None:
+            raise PydanticCustomError("default", "default is for when the timeout is over: add one")
+        return self
+
+
+Node = Annotated[AgentNode | FunctionNode | RepairNode | WaitNode, Field(discriminator="kind")]
+AnyNode = AgentNode | FunctionNode | RepairNode | WaitNode
 
 
 class WorkflowDefinition(_Model):

@@ -102,6 +102,17 @@ class Decide(_Body):
     by: By = "operator"
 
 
+class Signal(_Body):
+    """
+    A signal: its name, what it tells, and a key by which it is known when it is sent again.
+    """
+
+    name: Name
+    data: Any = None
+    key: Name | None = None
+    by: By = "operator"
+
+
 class Reconcile(_Body):
     """What became of a call whose outcome is unknown; `result` is what it returned."""
 

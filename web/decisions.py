@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from mulligan.replies import Answered, Decided, Done
+from mulligan.replies import Answered, Decided, Done, Signalled
 from mulligan.web.answers import Json, gives
-from mulligan.web.bodies import Answer, Approve, Cancel, Chosen, Decide, Deny, Reconcile, Resume
+from mulligan.web.bodies import (
+    Answer,
+    Approve,
+    Cancel,
+    Chosen,
+    Decide,
+    Deny,
+    Reconcile,
+    Resume,
+    Signal,
+)
 from mulligan.web.surroundings import Around, RunId
 
 router = APIRouter(prefix="/runs/{run}", tags=["decisions"], default_response_class=Json)
@@ -73,6 +84,14 @@ def reconcile(around: Around, run: RunId, body: Reconcile) -> Json:
     """Say what became of an effect whose outcome is unknown."""
     around.client.reconcile(run, body.call, body.outcome, by=body.by, result=body.result)
     return Json(Done(run=run, action="reconcile", changed=True))
+
+
+@router.post("/signals", responses=gives(Signalled))
+def signal(around: Around, run: RunId, body: Signal) -> Json:
+    """Send the run a signal that a node of it waits for, or will."""
+    key = body.key if body.key is not None else secrets.token_hex(8)
+    changed = around.client.signal(run, body.name, body.data, key=key, by=body.by)
+    return Json(Signalled(run=run, name=body.name, key=key, changed=changed))
 
 
 def _given(body: Answer) -> str | dict[str, str | dict[str, str]]:

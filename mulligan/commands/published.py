@@ -34,7 +34,7 @@ from mulligan.projections.run_list import RunList
 from mulligan.projections.run_view import RunResult, RunView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage, UsageTotals
-from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Redriven
+from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Redriven, Signalled
 
 PUBLISHED: dict[str, type] = {
     "answer": Answered,
@@ -61,6 +61,7 @@ PUBLISHED: dict[str, type] = {
     "run": RunResult,
     "scripted-model": Serving,
     "serve": Served,
+    "signal": Signalled,
     "status": RunView,
     "trace": Trace,
     "unreadable": Unreadable,

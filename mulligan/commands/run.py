@@ -39,6 +39,7 @@ GOES_ON_BY = {
     "exhausted": "resume {run}",
     "awaiting_input": "answer {run} …",
     "awaiting_approval": "approve|deny {run} CALL",
+    "awaiting_signal": "signal {run} NAME --data JSON",
     "parked": "redrive {run}",
     "awaiting_decision": "decide {run} accept|abort|take-over",
     "reconciliation_required": "reconcile {run} CALL succeeded|failed|retry",

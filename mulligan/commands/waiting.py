@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from mulligan.commands.printing import legible
+from mulligan.commands.printing import clock, legible
 from mulligan.events.payload import canonical
 from mulligan.projections.open_requests import OpenRequest
 
@@ -21,6 +21,12 @@ def show_waiting(run: str, request: OpenRequest) -> None:
 
 
 def _asked(request: OpenRequest) -> Iterator[str]:
+    if request.kind == "signal":
+        until = f" until {clock(request.until_ms)} (UTC)" if request.until_ms is not None else ""
+        yield f"{request.line}{until}"
+        if request.data_schema is not None:
+            yield f"    with data of {canonical(request.data_schema).decode()}"
+        return
     who = f"{request.node} → {request.agent}" if request.agent else request.node
     if request.kind == "approval":
         yield f"{who} wants to call {request.tool} ({request.effect}; {request.id}) with:"
@@ -37,6 +43,9 @@ def _asked(request: OpenRequest) -> Iterator[str]:
 
 
 def _how(run: str, request: OpenRequest) -> Iterator[str]:
+    if request.kind == "signal":
+        yield f"  mulligan signal {run} {request.signal} --data '…'"
+        return
     if request.kind == "approval":
         yield f"  mulligan approve {run} {request.id}"
         yield f"  mulligan deny {run} {request.id} --reason '…'"

@@ -4,14 +4,14 @@ import { post, runPath } from "./api.js";
 import { Unusable, ask } from "./ask.js";
 import { el, freshId, labelled } from "./dom.js";
 import { parsed } from "./new_run.js";
-import { plain, pretty, score } from "./words.js";
+import { exactly, plain, pretty, score } from "./words.js";
 
 const FRESH = new Set(["exhausted", "operator", "context_exceeded"]);
 
 /** What waits for a person, by its id: what makes its card. `done` is called once it was decided. */
 export function waiting(run, done) {
   return new Map([
-    ...run.waits_for.map((one) => [one.id, () => (one.kind === "input" ? question : approval)(run, one, done)]),
+    ...run.waits_for.map((one) => [one.id, () => ASKED[one.kind](run, one, done)]),
     ...run.unsettled.map((one) => [`effect of ${one.call}`, () => effect(run, one, done)]),
     ...run.decisions.map((one) => [one.id, () => draft(run, one, done)]),
   ]);
@@ -121,6 +121,36 @@ function approval(run, one, done) {
         act: "Deny", send: decided("deny", () => ({ reason: reason.value })), done,
       }))));
 }
+
+// --- What is waited for from outside ---------------------------------------------------------------
+
+function signal(run, one, done) {
+  const data = el("textarea", { rows: 3, class: "code", spellcheck: "false", oninput: () => data.setCustomValidity("") });
+  const open = (event) => {
+    event.preventDefault();
+    const { value, problem } = parsed(data.value);
+    data.setCustomValidity(problem ?? "");
+    if (!data.reportValidity()) return;
+    const key = crypto.randomUUID();
+    ask({
+      title: `Send ${one.signal}?`,
+      tells: ["It stands in the log like any other signal of that name. The node that waits longest for it ends with these data.",
+        el("pre", {}, pretty(value))],
+      act: "Send",
+      send: async (by) => {
+        await post(runPath(run.run, "signals"), { name: one.signal, data: value, key, by });
+        return `Signal ${one.signal} sent`;
+      },
+      done,
+    });
+  };
+  return card(`${one.node} waits for the signal ${one.signal}`,
+    one.until_ms ? el("p", {}, `Until ${exactly(one.until_ms)}.`) : null,
+    one.data_schema ? el("details", {}, el("summary", {}, "What its data have to be"), el("pre", {}, pretty(one.data_schema))) : null,
+    el("form", { onsubmit: open }, labelled("Data (JSON)", data, "Empty is null."), el("button", {}, "Send it …")));
+}
+
+const ASKED = { input: question, approval, signal };
 
 // --- What only a person can know -------------------------------------------------------------------
 

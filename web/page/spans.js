@@ -8,6 +8,7 @@ const BEGINS = {
   ToolApprovalRequested: ["person", "call_id"],
   InputRequested: ["person", "request_id"],
   DecisionRequested: ["person", "request_id"],
+  SignalAwaited: ["signal", null],
   OutputRepairRequested: ["overseer", "invocation"],
   RepairRoundStarted: ["round", null],
   TimerSet: ["wait", null],
@@ -28,6 +29,8 @@ const ENDS = {
   OutputRepairFailed: ["overseer", "invocation", "bad"],
   RepairRoundCompleted: ["round", null, "ok"],
   TimerFired: ["wait", null, "ok"],
+  SignalTimedOut: ["signal", null, "lost"],
+  NodeCompleted: ["signal", null, "ok"],
 };
 const NODE_ENDS = { NodeCompleted: "ok", NodeFailed: "bad", NodeCancelled: "lost", NodeSkipped: "ok" };
 const RUN_ENDS = new Set(["RunCompleted", "RunFailed", "RunCancelled"]);
@@ -36,6 +39,7 @@ const SAID = {
   model: (data) => `model ${data.model}, turn ${data.turn}`,
   tool: (data) => `tool ${data.call_id}`,
   person: () => "waits for a person",
+  signal: (data) => `waits for the signal ${data.name}`,
   overseer: () => "the overseer repairs an output",
   round: (data) => `round ${data.iteration} at level ${data.level}`,
   wait: (data) => `waits before ${data.purpose}`,
@@ -102,7 +106,7 @@ export class Spans {
   }
 }
 
-const QUIET = new Set(["pause", "person", "wait", "node"]);
+const QUIET = new Set(["pause", "person", "signal", "wait", "node"]);
 const GAP_SHARE = 0.06;
 
 /**

@@ -16,7 +16,7 @@ const KINDS = [
   [/^Allowance/, "retry"],
   [/^(Repair|Quality|Review|HandedOver)/, "repair"],
   [/^(Subagent|Decomposition|Join)/, "agent"],
-  [/^(Timer|Slot)/, "wait"],
+  [/^(Timer|Slot|Signal)/, "wait"],
   [/^Node/, "node"],
 ];
 const LEGEND = [["model", "model"], ["tool", "tool"], ["overseer", "overseer"], ["round", "repair round"],

@@ -126,11 +126,12 @@ BAD = {
     ),
     "unknown kind": (
         HEAD + "  - {id: a, kind: agnt, prompt: p}\n",
-        "brief.yaml:3: nodes[0].kind: must be agent, function or repair (did you mean 'agent'?)",
+        "brief.yaml:3: nodes[0].kind: must be agent, function, repair or wait "
+        "(did you mean 'agent'?)",
     ),
     "no kind": (
         HEAD + "  - {id: a, prompt: p}\n",
-        "brief.yaml:3: nodes[0].kind: missing; a node's kind is agent, function or repair",
+        "brief.yaml:3: nodes[0].kind: missing; a node's kind is agent, function, repair or wait",
     ),
     "no prompt": (HEAD + "  - {id: a, kind: agent}\n", "brief.yaml:3: nodes[0].prompt: missing"),
     "no nodes": (
