@@ -16,7 +16,7 @@ from mulligan.projections.run_list import RunList
 from mulligan.projections.run_view import RunResult, RunView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage, UsageTotals
-from mulligan.replies import Answered, Decided, Done, Enqueued, Forked
+from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Signalled
 from mulligan.web.access import OPEN_PATHS, Access
 from mulligan.web.answers import REF
 from mulligan.web.browsing import WebUsed
@@ -42,6 +42,7 @@ SHAPES = (
     RunResult,
     RunUsage,
     RunView,
+    Signalled,
     Session,
     Trace,
     UsageTotals,

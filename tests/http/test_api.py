@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from mulligan import Workflow
 from mulligan.actors.hints import Hints
 from mulligan.commands.published import FOLDER
 from mulligan.events.facts import RunRequested
@@ -316,3 +317,20 @@ def test_metrics_tell_what_the_rows_say(api: Api) -> None:
     assert float(lines["mulligan_workers"]) == 0
     assert float(lines["mulligan_unknown_effects"]) == 0
     assert float(lines["mulligan_queue_messages"]) > 0
+
+
+def test_a_signal_is_told_once_per_key_and_refused_before_it_is_kept(api: Api) -> None:
+    flow = Workflow("pay")
+    flow.wait("paid", "payment", schema={"type": "object", "required": ["cents"]})
+    api.client.enqueue(flow, run_id="pay-1")
+    body = {"name": "payment", "data": {"cents": 5}, "key": "evt-1"}
+    assert fits(api.post("/runs/pay-1/signals", body), "signal")["changed"] is True
+    assert api.post("/runs/pay-1/signals", body)["changed"] is False
+    for wrong in (
+        {"name": "payment", "data": {}},
+        {"name": "paid"},
+        {**body, "data": {"cents": 6}},
+    ):
+        answer = api.http.post("/runs/pay-1/signals", json=wrong)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), answer.text
+    assert len(list(api.client.events("pay-1"))) == 2
