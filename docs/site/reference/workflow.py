@@ -13,6 +13,7 @@ TITLES = {
     "AgentNode": "nodes: an agent",
     "FunctionNode": "nodes: a function",
     "RepairNode": "nodes: a repair loop",
+    "WaitNode": "nodes: a wait for a signal",
     "AgentDefinition": "agents",
     "McpServerDefinition": "mcp",
     "McpToolOptions": "mcp: a tool",
