@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from mulligan import Workflow
 from mulligan.events.deltas import Delta
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     ModelRequested,
+    NodePaused,
+    NodeReady,
     NodeStarted,
+    RunPaused,
     RunStarted,
+    SignalAwaited,
 )
 from mulligan.events.store import Append, ByVersion
 from mulligan.projections.projector import SUMMARIES
@@ -468,3 +473,28 @@ def test_every_text_can_be_read_in_both_schemes(
     page.goto(page.url.split("#")[0] + "#/")
     page.get_by_role("heading", name="Runs").wait_for()
     assert page.evaluate(CONTRAST, 4.5) == []
+
+
+def test_a_wait_is_shown_and_its_signal_can_be_sent(api: Api, opens: Opens) -> None:
+    flow = Workflow("pay")
+    flow.wait("paid", "payment", schema={"type": "object", "required": ["cents"]}, timeout="1h")
+    run = api.client.enqueue(flow, run_id="pay-page", delay_ms=3_600_000)
+    state = api.client.status(run)
+    waits = [
+        NewEvent(RunStarted()),
+        NewEvent(NodeReady(), node="paid"),
+        NewEvent(NodeStarted(), node="paid", attempt=1),
+        NewEvent(SignalAwaited(name="payment", timeout_ms=3_600_000), node="paid", attempt=1),
+        NewEvent(NodePaused(reason="awaiting_signal", invocation="paid"), node="paid", attempt=1),
+        NewEvent(RunPaused(reason="awaiting_signal")),
+    ]
+    api.client.store.append(
+        Append(run=run, op="waits", writer=ByVersion(state.version), events=tuple(waits))
+    )
+    page = opens(f"runs/{run}")
+    page.get_by_role("heading", name="paid waits for the signal payment").wait_for()
+    page.get_by_label("Data (JSON)").fill('{"cents": 5}')
+    page.get_by_role("button", name="Send it …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("status")).to_contain_text("Signal payment sent")
+    assert api.client.status(run).nodes["paid"].signal is not None
