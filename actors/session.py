@@ -11,7 +11,7 @@ import structlog
 
 from mulligan.actors.perform import perform
 from mulligan.actors.slots import RequestSlot
-from mulligan.actors.transact import mint, repeat, transact
+from mulligan.actors.transact import Taken, mint, repeat, transact
 from mulligan.decisions.decision import Effect, Outcome
 from mulligan.decisions.parking import parked
 from mulligan.decisions.reactions import reactions
@@ -29,13 +29,19 @@ from mulligan.events.crash_points import reach
 from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import node_of_invocation
 from mulligan.events.keys import partition_of
-from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
+from mulligan.events.store import Append, ByTask, Held, Move, NotClaimed
 from mulligan.events.tasks import overseer_subject, parse_task
 from mulligan.logs import bound, stack_of
 
 if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
     from mulligan.actors.runtime import Runtime
+
+TURN_S = 0.25
+"""
+How long a thread goes on from one task of a run to the next: long beside a message's way through
+the queue, short for whoever waits there.
+"""
 
 ELSEWHERE_MS = 1_000
 """How long a task stays away whose code is not here; another worker may take it then."""
@@ -49,27 +55,37 @@ _log = structlog.get_logger(__name__)
 
 def work(runtime: Runtime, task: str) -> None:
     """
-    Claim a task and work it. Whatever a message said, the log decides: one that is early, doubled
-    or stale finds nothing to claim.
+    Claim a task and work it, and then what follows from it, each under its own lease. Whatever a
+    message said, the log decides: one that is early, doubled or stale finds nothing to claim.
     """
     run, _, _ = parse_task(task)
     reach("message.read")
-    token = mint()
-    sent_s, began_ns = runtime.leases.now_s(), time.time_ns()
-    claimed = runtime.store.claim(run, task, token, runtime.lease_ms)
+    sent_s = runtime.leases.now_s()
+    claimed = runtime.store.claim(run, task, mint(), runtime.lease_ms)
     if isinstance(claimed, NotClaimed):
         return
     partition = partition_of(run, runtime.store.partitions())
     runtime.clocks.seen(partition, claimed.now_ms, sent_s)
+    taken: Taken | None = Taken(claimed, sent_s)
+    while taken is not None:
+        taken = _work(runtime, run, taken, until_s=sent_s + TURN_S)
+
+
+def _work(runtime: Runtime, run: str, taken: Taken, until_s: float) -> Taken | None:
+    """Work one task; the one to go on with."""
+    claimed, began_ns = taken.claimed, time.time_ns()
+    held = Held(run, claimed.task, claimed.token)
     with (
-        bound(**_about(task)),
-        runtime.leases.hold(Held(run, task, token), claimed.inbox, claimed.phase, sent_s) as lease,
+        bound(**_about(claimed.task)),
+        runtime.leases.hold(held, claimed.inbox, claimed.phase, taken.sent_s) as lease,
     ):
-        reach("task.claimed")
-        session = Session(runtime, run, claimed, lease)
+        if taken.effect is None:
+            reach("task.claimed")
+        session = Session(runtime, run, taken, lease, until_s)
         session.go_on()
         took_over = claimed.claims > 0
-        runtime.tracing.worked(session.fold, task, began_ns, took_over=took_over)
+        runtime.tracing.worked(session.fold, claimed.task, began_ns, took_over=took_over)
+    return session.following
 
 
 def _about(task: str) -> dict[str, Any]:
@@ -91,7 +107,10 @@ def _about(task: str) -> dict[str, Any]:
 class Session:
     """What a worker knows of the task it holds; `transact` keeps it in step with the log."""
 
-    def __init__(self, runtime: Runtime, run: str, claimed: Claimed, lease: Lease) -> None:
+    def __init__(
+        self, runtime: Runtime, run: str, taken: Taken, lease: Lease, until_s: float
+    ) -> None:
+        claimed = taken.claimed
         self.runtime = runtime
         self.run = run
         self.task = claimed.task
@@ -101,6 +120,10 @@ class Session:
         self.lease = lease
         self.slot = RequestSlot(runtime.slots, claimed.task, claimed.token)
         self.poison = claimed.poison
+        self.following: Taken | None = None
+        """the task that is held next, once this one is released"""
+        self._taken = taken
+        self._until_s = until_s
         self._took_over = claimed.claims > 0
         self.fold = runtime.cache.fold(run)
         self._version = claimed.version
@@ -111,6 +134,14 @@ class Session:
     def draining(self) -> bool:
         """Whether this process is about to end: what is under way is recorded, no more begun."""
         return self.runtime.draining
+
+    @property
+    def may_go_onward(self) -> bool:
+        """
+        Whether this thread may take up what follows from its task. After a while the queue says
+        what it does next, where others may have waited, with a higher priority perhaps.
+        """
+        return self.runtime.leases.now_s() < self._until_s
 
     def code_of(self, effect: Effect) -> Any:
         """
@@ -135,7 +166,8 @@ class Session:
     def go_on(self) -> None:
         """Decide and do, one thing at a time, until the task is released, lost or parked."""
         try:
-            self.fold.reach(self._version)
+            if not self._taken.folded:
+                self.fold.reach(self._version)
             if self.poison:
                 self._park("its workers were lost again and again while they worked on it")
             else:
@@ -155,6 +187,10 @@ class Session:
 
     def _loop(self) -> None:
         outcome: Outcome | None = None
+        if self._taken.effect is not None:
+            if not self.lease.may_start():
+                return
+            outcome = self._do(self._taken.effect, self._taken.events)
         while True:
             if self.draining and outcome is None:
                 self.runtime.store.give_back(Held(self.run, self.task, self.token))

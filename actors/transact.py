@@ -3,6 +3,7 @@ The one loop that writes to a run on behalf of a task: load, decide, append.
 
     1. load     the shared fold, at least up to what the claim saw
     2. decide   pure; several steps, one append; before a request is announced, its slot is taken
+       and, where it lets go of the task, what others would decide next, as long as that is clear
     3. append   under the lease's token; the very same bytes again when no answer came
     4. refused  inbox moved: read what came, decide again (the only place that does)
                 lease lost, run closed: stop in silence; a tool's receipt is handed in as a fact
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
@@ -21,10 +22,12 @@ from mulligan.decisions import people
 from mulligan.decisions.decision import (
     Context,
     Decision,
+    Effect,
     FunctionOutcome,
     Outcome,
     ToolOutcome,
 )
+from mulligan.decisions.onward import onward
 from mulligan.errors import (
     AppendRefused,
     CodeMissing,
@@ -38,9 +41,11 @@ from mulligan.errors import (
     VersionConflict,
 )
 from mulligan.events.crash_points import reach
+from mulligan.events.envelope import NewEvent
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import unseal
-from mulligan.events.store import Append, Appended, ByTask, Held
+from mulligan.events.store import Append, Appended, ByTask, Claimed, Held, Take
+from mulligan.projections.state import RunState
 
 if TYPE_CHECKING:
     from mulligan.actors.runtime import Runtime
@@ -52,10 +57,26 @@ Decisions in a row that the inbox may overtake. What an effect came to is then r
 which no inbox holds up; else the task is given back.
 """
 
+MOST_ONWARD = 2
+"""Of those, how many may tell what others have to do next; a decision then tells only its own."""
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """Between two tries of an append that got no answer."""
 
 _log = structlog.get_logger(__name__)
+
+
+class Taken(NamedTuple):
+    """
+    A task to work: its lease, when that was asked for (by the leases' clock), whether the fold is
+    as of then, and an effect that is announced already, with the events that say so.
+    """
+
+    claimed: Claimed
+    sent_s: float
+    folded: bool = False
+    effect: Effect | None = None
+    events: tuple[NewEvent, ...] = ()
 
 
 def mint() -> str:
@@ -73,26 +94,34 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
     """
     runtime, fold = session.runtime, session.fold
     record_only, missing = session.draining, None
+    goes_onward = session.may_go_onward
     for left in reversed(range(MAX_DECISIONS)):
         record_only = record_only or (left == 0 and outcome is not None)
-        state = fold.branch()
+        state, context = fold.branch(), _context(session)
         decision = decide_in_lane(
-            session.slot, state, session.task, _context(session), outcome, record_only=record_only
+            session.slot, state, session.task, context, outcome, record_only=record_only
         )
+        if goes_onward and not record_only:
+            decision = _onward(state, session.task, decision, context)
         if not decision.events and not decision.moves:
             return decision
         append = _append(session, decision, state.last_event, state.correlation)
-        waits = outcome is None or record_only
+        waits = decision.as_of is None and (outcome is None or record_only)
+        sent_s = runtime.leases.now_s()
         try:
             if decision.effect is not None:
                 session.code_of(decision.effect)  # what can't be done here is not announced either
             appended = repeat(runtime, append, session.lease, wait_when_full=waits)
         except (CodeMissing, StoreFull) as error:
+            if decision.as_of is not None:
+                goes_onward = False  # it is another's to run into that
+                continue
             if waits:
                 raise
             # Not what comes next, but what has been done can be recorded.
             record_only, missing = True, error if isinstance(error, CodeMissing) else None
         except InboxMoved as moved:
+            goes_onward = goes_onward and left > MAX_DECISIONS - MOST_ONWARD
             session.inbox = moved.inbox
             fold.catch_up()
         except (LeaseFenced, OperationStale):
@@ -104,7 +133,11 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
         else:
             fold.take(appended)
             session.previous_op = append.op
-            runtime.hints.send_all(decision.moves, state.priority)
+            taken = appended.taken
+            if taken is not None:
+                session.following = Taken(taken, sent_s, True, decision.effect, decision.events)
+            others = [m for m in decision.moves if taken is None or m.task != taken.task]
+            runtime.hints.send_all(others, state.priority)
             reach("append.after")
             runtime.tracing.appended(session.run, append.op, appended)
             if missing is not None:
@@ -112,6 +145,15 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             return decision
     runtime.store.give_back(Held(session.run, session.task, session.token))
     return None
+
+
+def _onward(state: RunState, task: str, decision: Decision, context: Context) -> Decision:
+    """With what follows; what fails about that fails again where it belongs."""
+    try:
+        return onward(state, task, decision, context)
+    except Exception as error:
+        _log.info("left_to_others", task=task, reason=type(error).__name__)
+        return decision
 
 
 def _context(session: Session) -> Context:
@@ -143,6 +185,9 @@ def _append(
         inbox=session.inbox,
         intent=decision.effect is not None,
     )
+    take = None
+    if decision.follows is not None:
+        take = Take(decision.follows, mint(), session.runtime.lease_ms)
     return Append(
         run=session.run,
         op=mint(),
@@ -154,6 +199,8 @@ def _append(
         correlation=correlation,
         sealed=decision.sealed,
         discarded=decision.discarded,
+        take=take,
+        as_of=decision.as_of,
     )
 
 

@@ -194,7 +194,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A whole decision: what to append in one piece, and what to do after it."""
+    """
+    A whole decision: what to append in one piece, and what to do after it. Where the task is
+    released, `follows` is the one to go on with, and an effect is its; `as_of` is the run's version
+    for which alone the decisions of others hold that are among it.
+    """
 
     events: tuple[NewEvent, ...]
     moves: tuple[Move, ...]
@@ -203,3 +207,5 @@ class Decision(msgspec.Struct, frozen=True):
     phase: Literal["cancelling", "closed"] | None
     sealed: tuple[Sealed, ...] = ()
     discarded: tuple[str, ...] = ()
+    follows: str | None = None
+    as_of: int | None = None

@@ -54,7 +54,7 @@ def decide(
     sealed: list[Sealed] = []
     discarded: list[str] = []
     while True:
-        step = _step(branch, task, context, outcome)
+        step = next_step(branch, task, context, outcome)
         if isinstance(step.effect, AskModel) and context.no_slot is not None:
             step = wait_in_lane(branch, task, step.effect, context.no_slot)
         outcome = None
@@ -62,7 +62,7 @@ def decide(
         discarded += step.discarded
         for event in step.events:
             events.append(event)
-            evolve(branch, _tried(branch, event, context))
+            evolve(branch, tried(branch, event, context))
         if step.effect or step.release or len(events) >= MAX_EVENTS or record_only:
             break
     if step.phase == "closed":
@@ -81,7 +81,8 @@ def decide(
     )
 
 
-def _tried(branch: RunState, event: NewEvent, context: Context) -> Envelope:
+def tried(branch: RunState, event: NewEvent, context: Context) -> Envelope:
+    """An event as it would stand in the log next, for `evolve`."""
     version = branch.version + 1
     return Envelope(
         id=f"tried.{version}",
@@ -95,7 +96,8 @@ def _tried(branch: RunState, event: NewEvent, context: Context) -> Envelope:
     )
 
 
-def _step(state: RunState, task: str, context: Context, outcome: Outcome | None) -> Step:
+def next_step(state: RunState, task: str, context: Context, outcome: Outcome | None) -> Step:
+    """A task's next step, given what its last effect came to."""
     _, kind, subject = parse_task(task)
     match kind:
         case "run":

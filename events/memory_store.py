@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from mulligan.errors import EventUnreadable
 from mulligan.events.archive import StoredEvent
 from mulligan.events.codec import decode
@@ -81,15 +83,28 @@ class MemoryEventStore(MemoryFeed):
             if status == "OK":
                 version = self._write(prepared, now_ms)
                 self._changed.notify_all()
-                return Appended(version, now_ms, prepared.envelopes(version, now_ms))
-        same_request = status == "EXISTS" and run and append.writer == AsNew(run.digest)
-        if status == "DUP" or same_request:
+                events = prepared.envelopes(version, now_ms)
+                return Appended(version, now_ms, events, taken=self._taken(append, now_ms))
+            if status == "DUP":
+                taken = self._taken(append, now_ms)
+                return Appended(version, now_ms, (), repeated=True, taken=taken)
+        if status == "EXISTS" and run and append.writer == AsNew(run.digest):
             return Appended(version, now_ms, (), repeated=True)
         raise refusal(status, append, version, self._inbox(append))
 
     def _inbox(self, append: Append) -> int:
         task = self._tasks.get(append.writer.task) if isinstance(append.writer, ByTask) else None
         return task.inbox if task else 0
+
+    def _taken(self, append: Append, now_ms: int) -> Claimed | None:
+        """The lease that an append has taken along, now or before."""
+        if append.take is None:
+            return None
+        name, run = append.take.task, self._runs[append.run]
+        task = self._tasks.get(name)
+        if task is None or (task.op, task.token) != (append.op, append.take.token):
+            return None
+        return replace(claimed(name, task, run, now_ms), phase="open")
 
     def _judge(self, append: Append, run: MemoryRun | None) -> Status:
         if run is None:
@@ -108,7 +123,7 @@ class MemoryEventStore(MemoryFeed):
 
     def _judge_task(self, append: Append, writer: ByTask, run: MemoryRun) -> Status:
         task = self._tasks.get(writer.task)
-        if append.op in (task and task.op, run.closing_op):
+        if append.op in (task and task.op, run.closing_op) or self._taken(append, 0):
             return "DUP"
         if run.ended or (run.phase == "cancelling" and writer.task != run_task(append.run)):
             return "CLOSED"
@@ -118,7 +133,20 @@ class MemoryEventStore(MemoryFeed):
             return "STALE"
         if task.inbox != writer.inbox and (writer.intent or releases_own(append)):
             return "DIRTY"
+        if append.as_of is not None and not self._still_theirs(append, writer, run):
+            return "DIRTY"
         return "OK"
+
+    def _still_theirs(self, append: Append, writer: ByTask, run: MemoryRun) -> bool:
+        """
+        Whether what was decided for the run's own task and for the taken one is theirs to do now.
+        """
+        own = run_task(append.run)
+        own_record = self._tasks.get(own)
+        waits = writer.task == own or (own_record is not None and own_record.state == "waiting")
+        other = self._tasks.get(append.take.task) if append.take is not None else None
+        free = other is None or other.state == "waiting"
+        return run.version == append.as_of and waits and free
 
     def _write(self, prepared: Prepared, now_ms: int) -> int:
         append = prepared.append
@@ -135,8 +163,13 @@ class MemoryEventStore(MemoryFeed):
         move_run(append, run)
         if isinstance(append.writer, ByTask):
             self._tasks[append.writer.task].op = append.op
+        take = append.take if run.phase == "open" else None
         for move in append.moves:
-            self._move(move, now_ms)
+            takes = take is not None and move.task == take.task
+            offered = self._move(move, now_ms)
+            if take is not None and takes and offered is not None:
+                offered.state, offered.token, offered.op = "leased", take.token, append.op
+                offered.due_ms, offered.claims = now_ms + take.lease_ms, offered.claims + 1
         return run.version
 
     def _refer(self, run: str, version: int, count: int) -> None:
@@ -144,17 +177,20 @@ class MemoryEventStore(MemoryFeed):
         number = int(self.feed_end(partition_of(run, len(self._feeds))).partition("-")[0]) + 1
         feed.append(FeedEntry(f"{number}-0", run, version, count))
 
-    def _move(self, move: Move, now_ms: int) -> None:
+    def _move(self, move: Move, now_ms: int) -> MemoryTask | None:
+        """Move a task; the one that is now ready for whoever comes first, if it is."""
         task = self._tasks.get(move.task)
         due_ms = now_ms + move.delay_ms
         if move.to in RELEASES and task:
             task.token, task.claims = "", 0
         match move.to:
             case "ready" if task is None:
-                self._tasks[move.task] = MemoryTask("ready", due_ms)
+                task = self._tasks[move.task] = MemoryTask("ready", due_ms)
+                return task
             case "ready" | "wake":
                 if task:
                     wake(task, due_ms)
+                return task if task and task.state == "ready" else None
             case "keep":
                 self._tasks[move.task].state, self._tasks[move.task].due_ms = "leased", due_ms
             case "timer":
@@ -165,6 +201,7 @@ class MemoryEventStore(MemoryFeed):
                 self._tasks.pop(move.task)
             case _:
                 assert_never(move.to)
+        return None
 
     def _is_archived(self, run: str) -> bool:
         return run in self._runs and self._runs[run].phase == "archived"

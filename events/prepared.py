@@ -71,6 +71,7 @@ def prepare(append: Append) -> Prepared:
     """
     check_names(append)
     check_moves(append)
+    check_take(append)
     check_sealed(append)
     if not append.events and not append.moves:
         raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
@@ -145,6 +146,22 @@ def check_moves(append: Append) -> None:
             raise ValueError(f"task {move.task!r}: only its own holder may move it to {move.to!r}")
     if own is not None:
         _check_own_moves([move for move in append.moves if move.task == own])
+
+
+def check_take(append: Append) -> None:
+    """Refuse a lease taken beside the writer's own, or on a task that the append does not move."""
+    take = append.take
+    if take is None:
+        if append.as_of is not None and not releases_own(append):
+            raise ValueError(f"run {append.run!r}: only who lets go decides for others as well")
+        return
+    check_lease(append.run, take.task, take.token)
+    if not releases_own(append) or append.phase is not None:
+        raise ValueError(f"task {take.task!r}: taken by a writer that keeps its own task")
+    if type(take.lease_ms) is not int or not 0 < take.lease_ms <= LONGEST_DELAY_MS:
+        raise ValueError(f"task {take.task!r}: a lease of {take.lease_ms!r} ms")
+    if not any(move.task == take.task and move.to in ("ready", "wake") for move in append.moves):
+        raise ValueError(f"task {take.task!r}: taken, but neither made ready nor woken")
 
 
 def check_sealed(append: Append) -> None:

@@ -13,12 +13,14 @@ from mulligan.events.keys import Keys
 from mulligan.events.prepared import Prepared
 from mulligan.events.refusals import Refusal, refusal
 from mulligan.events.store import (
+    MAX_CLAIMS,
     Append,
     Appended,
     AsFact,
     AsNew,
     ByTask,
     ByVersion,
+    Claimed,
     Row,
     RunPhase,
     Writer,
@@ -40,6 +42,10 @@ def goes_on_when_full(writer: Writer) -> bool:
     return isinstance(writer, AsFact) or (isinstance(writer, ByTask) and not writer.intent)
 
 
+NO_TAKE = ("", "", "")
+"""In the place of a task, a token and a lease."""
+
+
 # --- The append script's call and reply ----------------------------------------------------------
 
 
@@ -56,6 +62,7 @@ def append_keys(keys: Keys, prepared: Prepared) -> list[str]:
 def append_args(prepared: Prepared) -> list[Any]:
     """The arguments of the append script, in its order."""
     append = prepared.append
+    take = append.take
     moves = [part for move in append.moves for part in (move.task, move.to, move.delay_ms)]
     return [
         append.run,
@@ -65,6 +72,8 @@ def append_args(prepared: Prepared) -> list[Any]:
         len(append.moves),
         len(append.sealed),
         len(append.discarded),
+        "" if append.as_of is None else append.as_of,
+        *((take.task, take.token, take.lease_ms) if take is not None else NO_TAKE),
         *moves,
         *prepared.payloads.values(),
         *(part for one in append.sealed for part in (one.ttl_ms, one.data)),
@@ -107,11 +116,31 @@ def appended(prepared: Prepared, reply: list[Any]) -> Appended:
     status, version, now_ms, digest = reply[0].decode(), reply[1], reply[2], reply[3].decode()
     append = prepared.append
     if status == "OK":
-        return Appended(version, now_ms, prepared.envelopes(version, now_ms))
-    same_request = status == "EXISTS" and append.writer == AsNew(digest)
-    if status == "DUP" or same_request:
+        events = prepared.envelopes(version, now_ms)
+        return Appended(version, now_ms, events, taken=_taken(append, reply))
+    if status == "DUP":
+        return Appended(version, now_ms, (), repeated=True, taken=_taken(append, reply))
+    if status == "EXISTS" and append.writer == AsNew(digest):
         return Appended(version, now_ms, (), repeated=True)
     raise refusal(cast(Refusal, status), append, version, inbox=reply[4])
+
+
+def _taken(append: Append, reply: list[Any]) -> Claimed | None:
+    """The lease that came with it, on a run that is open."""
+    lost, inbox = reply[4], reply[5]
+    if append.take is None or lost < 0:
+        return None
+    return Claimed(
+        task=append.take.task,
+        token=append.take.token,
+        version=reply[1],
+        phase="open",
+        op=append.op,
+        inbox=inbox,
+        claims=lost,
+        now_ms=reply[2],
+        poison=lost >= MAX_CLAIMS,
+    )
 
 
 # --- What is stored ------------------------------------------------------------------------------

@@ -85,6 +85,17 @@ class Move(msgspec.Struct, frozen=True):
     delay_ms: int = 0
 
 
+class Take(msgspec.Struct, frozen=True):
+    """
+    The lease on `task`, for `lease_ms` under a fresh `token`, for a writer that lets go of its own:
+    as if it had claimed what its append makes ready or wakes. What somebody holds is not given.
+    """
+
+    task: str
+    token: str
+    lease_ms: int
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """
     One atomic step of a run: events, and what they do to tasks and to the run's phase. A task that
@@ -95,8 +106,12 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
     `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
     repeated call is recognised by it. An append that ends its writer's task takes the memory of it
-    along (unless it closes the run): repeated, it is fenced, or closed out while the run cancels;
-    whoever needs to know reads the log.
+    along (unless it closes the run, or takes a lease): repeated, it is fenced, or closed out while
+    the run cancels; whoever needs to know reads the log.
+
+    With `as_of`, what the run's own task has to decide, and the task that is taken, is decided in
+    the same append: it is refused unless the run is at that version, its own task waits (or is the
+    writer's), and the other is new or waits.
     """
 
     run: str
@@ -109,18 +124,22 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     correlation: str | None = None
     sealed: tuple[Sealed, ...] = ()
     discarded: tuple[str, ...] = ()
+    take: Take | None = None
+    as_of: int | None = None
 
 
 class Appended(msgspec.Struct, frozen=True):
     """
     What became of an append: the run's version after it, the server's time, the events as stored
-    (large payloads moved out; empty for a repeated call, whose events the log already holds).
+    (large payloads moved out; empty for a repeated call, whose events the log already holds), and
+    the lease that was taken along.
     """
 
     version: int
     now_ms: int
     events: tuple[Envelope, ...]
     repeated: bool = False
+    taken: Claimed | None = None
 
 
 # --- Leases --------------------------------------------------------------------------------------
@@ -230,13 +249,14 @@ class EventStore(Protocol):
             RunClosed: the run has ended, or is cancelling and the writer is not its own task.
             LeaseFenced: `ByTask`, and the task is held under another token, or is gone.
             OperationStale: `ByTask`, and the task's last operation is another.
-            InboxMoved: `ByTask`, intent or release, and the inbox has moved on.
+            InboxMoved: `ByTask`, intent or release, and the inbox has moved on; or not `as_of`.
             VersionConflict: `ByVersion`, and the run is at another version.
             RunUnknown: there is no such run.
             StoreFull: the server has no memory for new work (renewals and receipts go on).
             ValueError: neither events nor moves, more than `MAX_EVENTS_PER_APPEND` events
                 (`AsNew`: `MAX_EVENTS_OF_NEW_RUN`), or a
-                release of a task that is not the writer's own.
+                release of a task that is not the writer's own, or a lease taken by one who keeps
+                its own, or on a task that the append does not move.
 
         When memory is full, outcomes, releases and facts are still taken; what begins work (a new
         run, an intent, a person's append) is not.

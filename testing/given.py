@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from mulligan.decisions.decision import Context, Decision, Outcome
+from mulligan.decisions.onward import onward
 from mulligan.decisions.task import decide
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Fact, RunRequested
@@ -120,10 +121,17 @@ class Given:
 
     def decide(self, task: str = "", outcome: Outcome | None = None) -> Decision:
         """What the holder of `<run>/<task>` decides; the history stays as it is."""
-        context = Context(
+        return decide(self.state, f"{RUN}/{task}", self._context(), outcome)
+
+    def onward(self, task: str = "", outcome: Outcome | None = None) -> Decision:
+        """As `decide`, with what follows from it that is others' to decide."""
+        decision = self.decide(task, outcome)
+        return onward(self.state, f"{RUN}/{task}", decision, self._context())
+
+    def _context(self) -> Context:
+        return Context(
             self.now_ms, lambda payload: payload.value, prepare, self.chance, self.candidates.get
         )
-        return decide(self.state, f"{RUN}/{task}", context, outcome)
 
     def then(self, task: str = "", outcome: Outcome | None = None) -> Decision:
         """As `decide`, and what was decided happens."""

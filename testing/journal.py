@@ -48,8 +48,8 @@ class Acknowledged(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw
 
 class Taken(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """
-    A task that was claimed under `token`, by somebody, when its run was at `version`, at the
-    server's time.
+    A task that was claimed under `token`, by somebody, or taken along by an append, when its run
+    was at `version`, at the server's time.
     """
 
     task: str
@@ -136,22 +136,27 @@ class _Journaled:
                 known=isinstance(writer, AsNew) and appended.repeated,
             )
         )
+        if appended.taken is not None:
+            self._note_taken(append.run, appended.taken)
         return appended
 
     def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
         claimed = self._store.claim(run, task, token, lease_ms)
         if isinstance(claimed, Claimed):
-            self._journal.note(
-                Taken(
-                    task=task,
-                    run=run,
-                    token=token,
-                    version=claimed.version,
-                    now_ms=claimed.now_ms,
-                    by=self._name(),
-                )
-            )
+            self._note_taken(run, claimed)
         return claimed
+
+    def _note_taken(self, run: str, claimed: Claimed) -> None:
+        self._journal.note(
+            Taken(
+                task=claimed.task,
+                run=run,
+                token=claimed.token,
+                version=claimed.version,
+                now_ms=claimed.now_ms,
+                by=self._name(),
+            )
+        )
 
     def _name(self) -> str:
         return f"{self._by}{os.getpid()}.{threading.get_ident()}"

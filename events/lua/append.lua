@@ -3,6 +3,7 @@
 --
 --   EVALSHA <append> <number of keys> <keys>
 --     run op mode subject token previous_op inbox flags moves sealed discarded
+--     as_of take_task take_token take_ms
 --     [task action delay_ms]* [payload]* [ttl_ms candidate]* [event]*
 --
 -- KEYS (all in the slot of the run's partition)
@@ -30,6 +31,10 @@
 --                    keep   (own task) hold the lease for the delay from now
 --                    timer, wait, end   (own task) release it
 --   sealed, discarded   how many of the KEYS are candidates to keep for a while, and to drop
+--   as_of          task: the version that the run has to be at, or empty: what its own task and the
+--                  taken one have to decide is decided here as well
+--   take_task, take_token, take_ms   task: a ready or woken task whose lease the writer takes
+--                  along, under what token and for how long; or empty
 --   payload        contents of KEYS 6 ..., in their order
 --   ttl_ms candidate    of each that is sealed, in their order
 --   event          encoded events, at most 1,000 (new: 10,000); none where a task is only released
@@ -43,19 +48,24 @@
 --   phase       open | cancelling | closed | archived
 --   person_op   the last operation by version; closing_op: the one that closed the run
 --
--- Reply: status, the run's version, server ms, the row's digest, the inbox of the writer's task
+-- Reply: status, the run's version, server ms, the row's digest, and
+--   after OK or DUP: how many leases in a row were lost on the task that was taken (-1: none was),
+--   and its inbox; else the inbox of the writer's task
 --   OK, or DUP (this very operation is in the log), or, with nothing written:
 --   EXISTS  a row is there, perhaps of another request: the digest tells
 --   GONE    no such run              CLOSED    it has ended, or cancels and is not the writer's
 --   FENCED  another holds the task   STALE     the task's last operation is another
---   DIRTY   the inbox moved on       CONFLICT  the run is at another version
+--   DIRTY   the inbox moved on, or not as of that version
+--   CONFLICT  the run is at another version
 --   An error reply BADCALL: the arguments make no sense; nothing was written.
 
 local run_stream, feed, due, tasks, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local run, op, mode, subject = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local token, previous_op, inbox_read, flags = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
+local as_of = tonumber(ARGV[12] or '')
+local take_task, take_token, take_ms = ARGV[13] or '', ARGV[14], tonumber(ARGV[15] or '')
 
-local FIRST_MOVE = 12
+local FIRST_MOVE = 16
 local first_payload = FIRST_MOVE + 3 * tonumber(ARGV[9])
 local sealed_count, discarded_count = tonumber(ARGV[10]), tonumber(ARGV[11])
 local payload_count = #KEYS - 5 - sealed_count - discarded_count
@@ -135,6 +145,11 @@ local function record_of(task)
   return loaded[task]
 end
 
+local function taken()
+  local record = take_task ~= '' and record_of(take_task)
+  return record and record.op == op and record.token == take_token and record or nil
+end
+
 local function inbox_of_writer()
   local own = mode == 'task' and record_of(subject)
   return own and own.inbox or 0
@@ -163,14 +178,19 @@ local function malformed()
       problem = 'a candidate is sealed for some milliseconds'
     end
   end
+  local takeable = take_task == ''
   each_move(function(task, action, delay)
     local own = mode == 'task' and task == subject
+    takeable = takeable or (task == take_task and not own)
     if not MOVES[action] or not delay or delay ~= delay or delay < 0 then -- ~=: no number
       problem = 'no move ' .. action
     elseif OWN_ONLY[action] and not own then
       problem = action .. ' is for the writer\'s own task'
     end
   end)
+  if not takeable or (take_task ~= '' and (take_token == '' or not take_ms)) then
+    problem = 'a lease is taken on a task that is moved'
+  end
   return problem
 end
 
@@ -188,6 +208,13 @@ local function releasing()
   return found
 end
 
+-- Whether what was decided for the run's own task and for the taken one is theirs to do now.
+local function still_theirs(row)
+  local run_task, other = record_of(run .. '/'), take_task ~= '' and record_of(take_task)
+  local waits = subject == run .. '/' or (run_task and run_task.state == WAITING)
+  return row.version == as_of and waits and (not other or other.state == WAITING)
+end
+
 local CHECKS = {}
 
 function CHECKS.new(row)
@@ -198,11 +225,12 @@ end
 function CHECKS.task(row)
   local own = record_of(subject)
   -- First, or a call repeated after a lost reply would conflict with itself.
-  if (own and own.op == op) or row.closing_op == op then return 'DUP' end
+  if (own and own.op == op) or row.closing_op == op or taken() then return 'DUP' end
   if ended(row) or (row.phase == 'cancelling' and subject ~= run .. '/') then return 'CLOSED' end
   if not own or token == '' or own.token ~= token then return 'FENCED' end
   if own.op ~= previous_op then return 'STALE' end
   if own.inbox ~= inbox_read and (flagged('i') or releasing()) then return 'DIRTY' end
+  if as_of and not still_theirs(row) then return 'DIRTY' end
 end
 
 function CHECKS.version(row)
@@ -226,22 +254,34 @@ local function release(record, state)
   record.state, record.token, record.claims = state, '', 0
 end
 
-function MOVES.wake(task, delay)
-  local record = record_of(task)
-  if not record then return end
-  record.inbox = record.inbox + 1
+local takes = false -- whether leases are given; set once the row is known
+
+-- Whoever finds it first works it; or the writer does, who takes it along.
+local function offer(task, record, delay)
   changed[task] = true
-  if record.state == WAITING or record.state == TIMER then
+  if takes and task == take_task then
+    record.state, record.token, record.op = LEASED, take_token, op
+    record.claims = record.claims + 1
+    return schedule(task, take_ms)
+  end
+  if record.state ~= READY then
     record.state = READY
     schedule(task, delay)
   end
 end
 
+function MOVES.wake(task, delay)
+  local record = record_of(task)
+  if not record then return end
+  record.inbox = record.inbox + 1
+  changed[task] = true
+  if record.state ~= LEASED then offer(task, record, delay) end
+end
+
 function MOVES.ready(task, delay)
   if record_of(task) then return MOVES.wake(task, delay) end
-  loaded[task] = { state = READY, token = '', op = '', inbox = 0, claims = 0 }
-  changed[task] = true
-  schedule(task, delay)
+  loaded[task] = { state = WAITING, token = '', op = '', inbox = 0, claims = 0 }
+  offer(task, loaded[task], delay)
 end
 
 function MOVES.keep(task, delay)
@@ -277,7 +317,16 @@ if not row and mode ~= 'new' then
   return { 'GONE', 0, now, '', 0 }
 end
 local refusal = CHECKS[mode](row)
-if refusal then
+
+local function answer(status)
+  local lease = taken()
+  local lost, inbox = lease and lease.claims - 1 or -1, lease and lease.inbox or 0
+  return { status, row.version, now, row.digest, lost, inbox }
+end
+
+if refusal == 'DUP' then
+  return answer(refusal)
+elseif refusal then
   return { refusal, row.version, now, row.digest, inbox_of_writer() }
 end
 
@@ -321,6 +370,7 @@ write_row(row)
 if mode == 'task' then
   record_of(subject).op = op
   changed[subject] = true
+  takes = take_task ~= '' and row.phase == 'open'
 end
 each_move(function(task, action, delay) MOVES[action](task, delay) end)
 for task in pairs(changed) do
@@ -331,4 +381,4 @@ for task in pairs(changed) do
     }, '|'))
   end
 end
-return { 'OK', row.version, now, row.digest }
+return answer('OK')

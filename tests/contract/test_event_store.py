@@ -57,6 +57,7 @@ from mulligan.events.store import (
     NotClaimed,
     Renewed,
     Row,
+    Take,
     Writer,
 )
 
@@ -430,6 +431,162 @@ def test_a_second_cancellation_changes_nothing_more(log: EventStore) -> None:
     assert cancel(log).repeated
     assert 3 == cancel(log, op="cancel-2").version
     assert "cancelling" == log.row(RUN).phase
+
+
+# --- Taking a lease along -----------------------------------------------------------------------
+
+
+def handed_over(log: EventStore, op: str = "over", **changes: Any) -> Append:
+    """The node's holder ends its task and goes on with the run's."""
+    new(log, moves=(Move(RUN_TASK, "ready"), Move(NODE_TASK, "ready")))
+    append = Append(
+        run=RUN,
+        op=op,
+        writer=by(held(log, NODE_TASK)),
+        events=(NewEvent(RunStarted()),),
+        moves=(Move(RUN_TASK, "wake", 60_000), Move(NODE_TASK, "end")),
+        take=Take(RUN_TASK, "t9", LEASE_MS),
+    )
+    return msgspec.structs.replace(append, **changes)
+
+
+def waits(log: EventStore, task: str = RUN_TASK) -> None:
+    """The run's task has nothing to do for now."""
+    claim = held(log, task, "w1")
+    release = Append(run=RUN, op="w", writer=by(claim), events=(), moves=(Move(task, "wait"),))
+    log.append(release)
+
+
+def test_who_lets_go_takes_a_lease_along(log: EventStore) -> None:
+    append = handed_over(log)
+    waits(log)
+
+    taken = log.append(append).taken
+
+    assert taken is not None
+    assert (RUN_TASK, "t9", 2, 1, 0) == (
+        taken.task, taken.token, taken.version, taken.inbox, taken.claims,
+    )  # fmt: skip
+    assert NotClaimed("BUSY") == log.claim(RUN, RUN_TASK, "t2", LEASE_MS)
+    assert 3 == add(log, by(taken), "op2", Move(RUN_TASK, "wait")).version
+
+
+def test_a_lease_on_a_new_task_is_taken_along(log: EventStore) -> None:
+    other = "r1/n:other"
+    append = handed_over(log)
+    moves = (Move(other, "ready", 60_000), Move(NODE_TASK, "end"))
+
+    taken = log.append(
+        msgspec.structs.replace(append, moves=moves, take=Take(other, "t9", LEASE_MS))
+    ).taken
+
+    assert taken is not None
+    assert 0 == taken.inbox
+    assert NotClaimed("BUSY") == log.claim(RUN, other, "t2", LEASE_MS)
+
+
+def test_an_append_that_took_a_lease_along_is_known_again(log: EventStore) -> None:
+    """Its own task has ended: a lost answer would look like a lost lease, and nobody go on."""
+    append = handed_over(log)
+    waits(log)
+    first = log.append(append)
+
+    again = log.append(append)
+
+    assert again.repeated
+    assert again.taken is not None
+    assert (first.taken and first.taken.token) == again.taken.token
+    assert 2 == log.row(RUN).version
+
+
+def test_a_task_that_another_holds_is_woken_and_not_taken_along(log: EventStore) -> None:
+    append = handed_over(log)
+    holder = held(log)
+
+    assert log.append(append).taken is None
+    refused(log, InboxMoved, lambda: add(log, by(holder), "op2", Move(RUN_TASK, "wait")))
+
+
+def test_a_lease_that_is_taken_along_again_and_again_is_poison(
+    subject: Any, log: EventStore
+) -> None:
+    """A lease taken along counts as a claim, or a task that kills its workers does so for ever."""
+    append = handed_over(log)
+    for number in range(MAX_CLAIMS):
+        held(log, token=f"t{number}")
+        subject.pass_time(LEASE_MS + 1)
+        log.sweep()
+
+    taken = log.append(msgspec.structs.replace(append, writer=by(held(log, NODE_TASK)))).taken
+
+    assert taken is not None
+    assert taken.poison
+
+
+def test_a_cancelling_run_hands_out_no_leases(log: EventStore) -> None:
+    new(log)
+    claim = held(log)
+    cancel(log)
+    taken = log.append(
+        Append(
+            run=RUN,
+            op="op1",
+            writer=msgspec.structs.replace(by(claim), inbox=1),
+            events=(),
+            moves=(Move(NODE_TASK, "ready"), Move(RUN_TASK, "wait")),
+            take=Take(NODE_TASK, "t9", LEASE_MS),
+        )
+    ).taken
+
+    assert taken is None
+
+
+def test_what_is_decided_for_others_holds_for_one_version(log: EventStore) -> None:
+    """Of two nodes that end at once each would miss the other's end, and a join never begin."""
+    append = handed_over(log, as_of=1)
+    waits(log)
+    add(log, AsFact("k"), "fact")
+
+    refused(log, InboxMoved, lambda: log.append(append))
+    assert log.append(msgspec.structs.replace(append, as_of=2)).taken is not None
+
+
+@pytest.mark.parametrize("state", ["ready", "leased", "timer"])
+def test_nothing_is_decided_for_a_runs_task_that_is_not_waiting(
+    log: EventStore, state: str
+) -> None:
+    """It may be deciding the same, or has been told something that it has to look at."""
+    append = handed_over(log, as_of=1)
+    if state != "ready":
+        claim = held(log)
+    if state == "timer":
+        timer = Move(RUN_TASK, "timer", 60_000)
+        log.append(Append(run=RUN, op="w", writer=by(claim), events=(), moves=(timer,)))
+
+    refused(log, InboxMoved, lambda: log.append(append))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"moves": (Move(RUN_TASK, "wake"),)},
+        {"moves": (Move(NODE_TASK, "end"),)},
+        {"take": Take(RUN_TASK, "", LEASE_MS)},
+        {"take": Take(RUN_TASK, "t9", 0)},
+        {"take": Take(NODE_TASK, "t9", LEASE_MS)},
+        {"take": Take("r2/", "t9", LEASE_MS)},
+        {"take": None, "as_of": 1, "moves": (Move(RUN_TASK, "wake"),)},
+        {"phase": "closed"},
+    ],
+)
+def test_a_lease_that_can_not_be_taken_along_is_refused(
+    log: EventStore, changes: dict[str, Any]
+) -> None:
+    append = handed_over(log, **changes)
+
+    with pytest.raises(ValueError, match=r"task|lets go"):
+        log.append(append)
+    assert 1 == log.row(RUN).version
 
 
 # --- What makes no sense -------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from mulligan.events.store import (
     Held,
     Move,
     Swept,
+    Take,
     Writer,
 )
 from mulligan.testing.passing_time import pass_time
@@ -60,6 +61,7 @@ class Answers(RuleBasedStateMachine):
         client.flushall()
         self.client = client
         self.now_ms = 1_000_000_000
+        self.handed_over = 0
         self.model = MemoryEventStore(lambda: self.now_ms)
         self.real = RedisEventStore(client)
 
@@ -105,6 +107,53 @@ class Answers(RuleBasedStateMachine):
         moves = [move for move in others if move[0] != kind]
         moves += [(kind, own, delay)] if own else []
         self._append(run, op, writer, moves, phase, events)
+
+    @rule(
+        run=RUNS,
+        at=st.integers(0, 5),
+        kind=KINDS,
+        to=st.sampled_from(["ready", "wake"]),
+        own=st.sampled_from(["timer", "wait", "end"]),
+        token=TOKENS,
+        behind=st.sampled_from([None, None, 0, 0, 1]),
+        off=st.sampled_from([None] * 8 + ["inbox"]),
+        repeated=st.booleans(),
+    )
+    def hand_over(
+        self,
+        run: str,
+        at: int,
+        kind: str,
+        to: str,
+        own: str,
+        token: str,
+        behind: int | None,
+        off: str | None,
+        repeated: bool,
+    ) -> None:
+        """A holder lets go, and takes another task along."""
+        if not (held := self._held()):
+            self._append(run, "begun", AsNew("d1"), [("", "ready", 0)], None)
+            self.both(lambda store: store.claim(run, f"{run}/", "t1", UNIT_MS))
+            held = self._held() or [f"{run}/"]
+        task = held[at % len(held)]
+        run, _, own_kind = task.partition("/")
+        row = self.model.row(run)
+        self.handed_over += 1
+        writer = self._holder(task, False, off)
+        for _ in range(1 + repeated):
+            self._append(
+                run,
+                f"h{self.handed_over}",
+                writer,
+                [(kind, to, UNIT_MS), (own_kind, own, UNIT_MS)],
+                None,
+                take=Take(f"{run}/{kind}", token, UNIT_MS),
+                as_of=None if behind is None or row is None else row.version - behind,
+            )
+
+    def _held(self) -> list[str]:
+        return sorted(name for name, task in self.model._tasks.items() if task.state == "leased")
 
     def _holder(self, task: str, intent: bool, off: str | None) -> ByTask:
         known = self.model._tasks.get(task)
@@ -152,6 +201,8 @@ class Answers(RuleBasedStateMachine):
         moves: list[tuple[str, Any, int]],
         phase: Any,
         events: int = 1,
+        take: Take | None = None,
+        as_of: int | None = None,
     ) -> None:
         append = Append(
             run=run,
@@ -160,6 +211,8 @@ class Answers(RuleBasedStateMachine):
             events=(NewEvent(RunStarted()),) * events,
             moves=tuple(Move(f"{run}/{kind}", to, delay) for kind, to, delay in moves),
             phase=phase,
+            take=take,
+            as_of=as_of,
         )
         self.both(lambda store: store.append(append))
 
@@ -205,7 +258,9 @@ def _timeless(answer: object) -> object:
     match answer:
         case Appended():
             events = tuple(msgspec.structs.replace(event, time_ms=0) for event in answer.events)
-            return msgspec.structs.replace(answer, now_ms=0, events=events)
+            return msgspec.structs.replace(
+                answer, now_ms=0, events=events, taken=_timeless(answer.taken)
+            )
         case Claimed():
             return msgspec.structs.replace(answer, now_ms=0)
         case Swept(tasks=tasks, next_in_ms=next_in_ms):

@@ -130,9 +130,8 @@ def forget_a_reference(patch: pytest.MonkeyPatch) -> None:
 def forget_to_wake(patch: pytest.MonkeyPatch) -> None:
     """A run that nobody tells that a node of its has ended."""
 
-    def planted(self: MemoryEventStore, move: Any, now_ms: int) -> None:
-        if move.to != "wake":
-            real(self, move, now_ms)
+    def planted(self: MemoryEventStore, move: Any, now_ms: int) -> Any:
+        return real(self, move, now_ms) if move.to != "wake" else None
 
     real = MemoryEventStore._move
     patch.setattr(MemoryEventStore, "_move", planted)

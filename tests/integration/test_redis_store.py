@@ -77,18 +77,23 @@ def test_a_call_that_makes_no_sense_writes_nothing(
     new(store)
     keys = Keys(0)
     base = ["r1", "op", "version", "1", "", "", 0, ""]
+    none = ["", "", "", ""]
     calls = [
+        [*base, 0, 0, 0, *none],
         [*base, 0, 0, 0],
-        [*base, 1, 0, 0],
-        ["r3", "op", "new", "d", "", "", 0, "", 1, 0, 0, "r3/", "ready", 0],
-        [*base, 1, 0, 0, "r1/", "explode", 0, "event"],
-        [*base, 1, 0, 0, "r1/", "end", 0, "event"],
-        [*base, 1, 0, 0, "r1/", "wake", "soon", "event"],
-        [*base, 1, 0, 0, "r1/", "wake", "nan", "event"],
-        [*base, 1, 0, 0, "r1/", "wake", -1, "event"],
-        ["r1", "op", "nobody", "1", "", "", 0, "", 0, 0, 0, "event"],
-        [*base, 0, 0, 0, *["event"] * 1_001],
-        ["r3", "op", "new", "d", "", "", 0, "", 0, 0, 0, *["event"] * 10_001],
+        [*base, 1, 0, 0, *none],
+        ["r3", "op", "new", "d", "", "", 0, "", 1, 0, 0, *none, "r3/", "ready", 0],
+        [*base, 1, 0, 0, *none, "r1/", "explode", 0, "event"],
+        [*base, 1, 0, 0, *none, "r1/", "end", 0, "event"],
+        [*base, 1, 0, 0, *none, "r1/", "wake", "soon", "event"],
+        [*base, 1, 0, 0, *none, "r1/", "wake", "nan", "event"],
+        [*base, 1, 0, 0, *none, "r1/", "wake", -1, "event"],
+        [*base, 1, 0, 0, "", "r1/n:a", "t", 1_000, "r1/", "wake", 0, "event"],
+        [*base, 1, 0, 0, "", "r1/", "", 1_000, "r1/", "wake", 0, "event"],
+        [*base, 1, 0, 0, "", "r1/", "t", "soon", "r1/", "wake", 0, "event"],
+        ["r1", "op", "nobody", "1", "", "", 0, "", 0, 0, 0, *none, "event"],
+        [*base, 0, 0, 0, *none, *["event"] * 1_001],
+        ["r3", "op", "new", "d", "", "", 0, "", 0, 0, 0, *none, *["event"] * 10_001],
     ]
     with server.client() as client:
         for args in calls:
@@ -106,7 +111,7 @@ def test_a_call_that_makes_no_sense_writes_nothing(
                 keys.sealed("r1/"),
             ]
             with pytest.raises(Exception, match="BADCALL"):
-                store._scripts.call("append", beside, [*base, 0, 1, 0, ttl, "text", "event"])
+                store._scripts.call("append", beside, [*base, 0, 1, 0, *none, ttl, "text", "event"])
         assert not client.exists(keys.sealed("r1/"))
         assert 1 == client.xlen(keys.run("r1")) == client.xlen(keys.feed)
     assert isinstance(store.claim("r1", "r1/", "t", 1_000), Claimed)

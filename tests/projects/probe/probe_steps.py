@@ -88,3 +88,9 @@ def glance(idempotency_key: str) -> str:
     """Look something up that nobody waits for."""
     note("glance", idempotency_key)
     return "seen"
+
+
+def glance_slowly(idempotency_key: str) -> str:
+    """As `glance`, for longer than a message takes."""
+    time.sleep(0.5)
+    return glance(idempotency_key)
