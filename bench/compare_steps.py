@@ -24,6 +24,7 @@ APPEND_FLOOR, XADD_FLOOR = "one lean append", "one bare XADD"
 SQLITE_FLOOR = "one bare SQLite insert"
 ONE, MANY = "a chain, in place", f"{CHAINS} chains at once"
 HOPPING = "a chain, every step by another task"
+QUEUEING = "a chain, every step by another task, woken through the queue"
 SYNCED = ", synced"
 FIRST, BETWEEN = "request to first step, idle", "step to a step of another actor, idle"
 P50, P99 = ", p50", ", p99"
@@ -107,6 +108,10 @@ class _Compared:
         for name in ("LangGraph", "DBOS", "Celery", "Dramatiq"):
             (seconds,) = self._contenders[name].measure("chain", steps=STEPS, chains=1)
             self._keep(HOPPING, name, 1_000 * seconds / STEPS)
+            if name in ("Celery", "Dramatiq"):
+                self._keep(QUEUEING, name, 1_000 * seconds / STEPS)
+        (seconds,) = self._contenders[OURS].measure("queueing", steps=STEPS)
+        self._keep(QUEUEING, OURS, 1_000 * seconds / STEPS)
 
     # --- Hops ------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from serving import serve
 
+from mulligan.actors import session
 from mulligan.actors.assemble import assemble
 from mulligan.actors.process import working
 from mulligan.client import Client
@@ -39,7 +40,7 @@ nodes:
   - {id: c, kind: function, call: "ours:moment", needs: [a]}
   - {id: apart, kind: function, call: "ours:apart", needs: [a, b, c]}
 """
-"""Two steps that are ready at once are worked by tasks of their own."""
+"""Of two steps that are ready at once a message wakes the second."""
 
 _let_go = threading.Event()
 
@@ -55,8 +56,8 @@ def moment() -> float:
 
 
 def apart(a: float, b: float, c: float) -> float:
-    """The seconds from one step to that of another actor which began first."""
-    return min(b, c) - a
+    """The seconds from one step to the one that a message has woken, in another thread."""
+    return c - a
 
 
 def hold() -> None:
@@ -127,8 +128,16 @@ class Ours:
         self.client.wait(self._ask(plan), timeout_s=WAIT_S)
         return [time.perf_counter() - began_s]
 
+    def queueing(self, steps: int) -> list[float]:
+        """As `hopping`, where each task is woken by a message, as after a thread's turn."""
+        kept, session.TURN_S = session.TURN_S, 0.0
+        try:
+            return self.hopping(steps)
+        finally:
+            session.TURN_S = kept
+
     def between(self) -> list[float]:
-        """From a step to the first of those that need it, in another thread."""
+        """From a step to the second of those that need it, in another thread."""
         run = self._ask(self._others)
         self.client.wait(run, timeout_s=WAIT_S)
         return [self.client.result(run)]
@@ -148,7 +157,7 @@ def main() -> None:
     """`ours.py URL FOLDER`"""
     ours = Ours(sys.argv[1], Path(sys.argv[2]))
     with ours.stack:
-        measures = {"chain": ours.chain, "hopping": ours.hopping}
+        measures = {"chain": ours.chain, "hopping": ours.hopping, "queueing": ours.queueing}
         serve({**measures, "hop": ours.hop, "between": ours.between})
 
 
