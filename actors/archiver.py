@@ -8,7 +8,7 @@ copy in the archive that nobody reads; the next time it is kept anew and taken o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from mulligan.errors import EventUnreadable, RunUnknown
 from mulligan.events.archive import Archive, ArchivedRun
-from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload import payloads_of
 from mulligan.events.store import EventStore, Retired, Retirement, Row
@@ -90,12 +89,26 @@ class Archiver:
         for run, row in self._store.runs():
             try:
                 kept = self._archive.load(run) if row.phase == "archived" else None
-                rows = _rows(run, _events(kept)) if kept is not None else {}
+                if kept is None:
+                    continue
+                rows = _rows(run, self._store.vault.decoded(run, kept.events))
             except EventUnreadable:
                 continue
-            listed = {name: self._archive.rows(name, [run]).get(run) for name in rows}
-            if kept is not None and not rows == kept.rows == listed:
-                yield replace(kept, rows=rows), None
+            there = {name: self._listed(run, name) for name in rows}
+            if not rows == self._opened(run, kept.rows) == self._opened(run, there):
+                yield replace(kept, rows=self._sealed(run, rows)), None
+
+    def _listed(self, run: str, name: str) -> bytes:
+        return self._archive.rows(name, [run]).get(run, b"")
+
+    def _opened(self, run: str, rows: Mapping[str, bytes]) -> dict[str, bytes]:
+        """A run's kept rows, by projection, as they were before they were encrypted."""
+        opened = self._store.vault.opened_rows
+        return {name: opened({run: row})[run] for name, row in rows.items()}
+
+    def _sealed(self, run: str, rows: Mapping[str, bytes]) -> dict[str, bytes]:
+        sealed = self._store.vault.sealed_rows
+        return {name: sealed({run: row})[run] for name, row in rows.items()}
 
     def _settle(self, run: str, came: Retirement, done: Archived) -> None:
         if came == "GONE":
@@ -134,10 +147,14 @@ class Archiver:
             raise EventUnreadable(
                 f"run {run!r} has {len(stored)} events of {version}: `mulligan verify` names them"
             )
-        bare = ArchivedRun(run=run, events=stored, payloads={}, rows={})
-        events = _events(bare)
+        events = self._store.vault.decoded(run, stored)
         payloads = {digest: self._store.payload(run, digest) for digest in _digests(events)}
-        kept = replace(bare, payloads=payloads, rows=_rows(run, events))
+        kept = ArchivedRun(
+            run=run,
+            events=stored,
+            payloads=self._store.vault.sealed_values(run, payloads),
+            rows=self._sealed(run, _rows(run, events)),
+        )
         retired = Retired(
             run=run,
             version=version,
@@ -161,13 +178,6 @@ def _batches(runs: Iterator[tuple[ArchivedRun, T]]) -> Iterator[list[tuple[Archi
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _events(kept: ArchivedRun) -> list[Envelope]:
-    return [
-        decode(kept.run, version, event.time_ms, event.raw)
-        for version, event in enumerate(kept.events, start=1)
-    ]
 
 
 def _rows(run: str, events: list[Envelope]) -> dict[str, bytes]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from mulligan.actors.broker import broker_url_beside, make_broker
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.runtime import Runtime
@@ -13,16 +15,21 @@ from mulligan.actors.tracing import tracing_of
 from mulligan.actors.write_intents import WriteIntents
 from mulligan.app import load_app
 from mulligan.embedded import ensure_server
+from mulligan.events.encrypted_intents import EncryptedIntents
 from mulligan.events.folder_intents import FolderIntents
+from mulligan.events.payload_keys import payload_keys
 from mulligan.events.redis_deltas import RedisDeltas
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.redis_sync import LogSync
 from mulligan.events.store import EventStore
+from mulligan.events.vault import Vault
 from mulligan.providers.lanes import Lanes
 from mulligan.providers.repetition import Repetition
 from mulligan.providers.router import ModelRouter
 from mulligan.settings import Settings
+
+_log = structlog.get_logger(__name__)
 
 
 def repetition_of(settings: Settings) -> Repetition:
@@ -56,8 +63,11 @@ def assemble(
     lanes = Lanes(settings.model_limits)
     settings.span_exporters()  # what can't be used is refused before anything is started
     url = settings.redis_url or ensure_server(settings.data_dir)
-    server = RedisEventStore(url, partitions=settings.partitions)
+    keys = payload_keys(settings.payload_keys_text())
+    server = RedisEventStore(url, partitions=settings.partitions, payload_keys=keys)
     server.check()
+    for name in server.vault.lacking:
+        _log.error("payload_key_missing", payload_key=name, left="runs that need it")
     store = around(server)
 
     def key(name: str) -> str | None:
@@ -74,15 +84,15 @@ def assemble(
         app=app,
         lanes=lanes,
         slots=RedisSlots(url),
-        deltas=RedisDeltas(url, store.partitions),
-        intents=_intents(settings, url),
+        deltas=RedisDeltas(url, store.partitions, store.vault),
+        intents=_intents(settings, url, store.vault),
         tracing=tracing,
     )
 
 
-def _intents(settings: Settings, url: str) -> WriteIntents:
+def _intents(settings: Settings, url: str, vault: Vault) -> WriteIntents:
     witness = None
     if settings.intents_dir is not None:
-        witness = FolderIntents(settings.intents_dir)
+        witness = EncryptedIntents(FolderIntents(settings.intents_dir), vault)
         witness.check()
     return WriteIntents(witness, LogSync(url) if settings.write_intents == "synced" else None)

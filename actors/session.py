@@ -60,6 +60,10 @@ def work(runtime: Runtime, task: str) -> None:
     """
     run, _, _ = parse_task(task)
     reach("message.read")
+    missing = runtime.store.vault.missing(run)
+    if missing is not None:  # a worker that has it finds the task due
+        _log.info("left_to_others", run=run, payload_key=missing)
+        return
     sent_s = runtime.leases.now_s()
     claimed = runtime.store.claim(run, task, mint(), runtime.lease_ms)
     if isinstance(claimed, NotClaimed):

@@ -9,8 +9,8 @@ from typing import cast
 
 from mulligan.errors import EventUnreadable
 from mulligan.events.archive import Archive, ArchivedRun
-from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
+from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.redis_append import stored_row
 from mulligan.events.redis_connection import Server, answers
 from mulligan.events.redis_store import RedisEventStore
@@ -27,9 +27,14 @@ class ArchivedStore(RedisEventStore):
     """
 
     def __init__(
-        self, server: str | Server, archive: Archive, *, partitions: int | None = None
+        self,
+        server: str | Server,
+        archive: Archive,
+        *,
+        partitions: int | None = None,
+        payload_keys: PayloadKeys | None = None,
     ) -> None:
-        super().__init__(server, partitions=partitions)
+        super().__init__(server, partitions=partitions, payload_keys=payload_keys)
         self._archive = archive
 
     def read(self, run: str, after: int = 0, *, limit: int | None = None) -> list[Envelope]:
@@ -40,8 +45,7 @@ class ArchivedStore(RedisEventStore):
         if len(events) % PAGE or len(events) == limit or not self._retired(run):
             return events
         stop = None if limit is None else after + limit
-        kept = list(enumerate(self._kept(run).events, start=1))[after:stop]
-        return [decode(run, version, event.time_ms, event.raw) for version, event in kept]
+        return self.vault.decoded(run, self._kept(run).events[after:stop], after)
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
         """See `EventStore.follow`; nothing is waited for of a run that is over."""
@@ -56,7 +60,7 @@ class ArchivedStore(RedisEventStore):
         except EventUnreadable:
             if not self._retired(run):
                 raise
-        value = self._kept(run).payloads.get(digest)
+        value = self.vault.opened_value(run, digest, self._kept(run).payloads)
         if value is None:
             raise EventUnreadable(f"run {run!r}: the payload {digest} is missing in its file")
         return value
@@ -70,7 +74,7 @@ class ArchivedStore(RedisEventStore):
         retired = [run for run in self._retired_in(partition, missing) if run not in found]
         if not retired:
             return found
-        kept = self._archive.rows(projection, retired)
+        kept = self.vault.opened_rows(self._archive.rows(projection, retired))
         return found | {run: kept.get(run, b"") for run in retired}
 
     def _retired(self, run: str) -> bool:

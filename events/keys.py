@@ -36,6 +36,8 @@ class Keys:
         """hash: task → state, token, last operation, inbox, claims"""
         self.runs = f"{self._at}:runs"
         """hash: run → version, state, digest of the input, last operations"""
+        self.data_keys = f"{self._at}:datakeys"
+        """hash: run → its data key, wrapped by a payload key; outlives the run's stream"""
         self.meta = f"{self._at}:meta"
         """hash: the last entry that was trimmed off the feed; how many runs were archived"""
         self.followers = f"{self._at}:followers"
@@ -76,6 +78,11 @@ def workers_keys() -> tuple[str, str]:
     """
     at = f"{PREFIX}:{{workers}}"
     return f"{at}:alive", f"{at}:cards"
+
+
+def payload_keys_key() -> str:
+    """hash: name of a payload key that data keys were wrapped by → its fingerprint"""
+    return f"{PREFIX}:{{payloadkeys}}"
 
 
 def settings_key(workflow: str) -> str:

@@ -10,10 +10,13 @@ from threading import Condition
 
 from mulligan.errors import FeedTrimmed
 from mulligan.events.store import FeedEntry
+from mulligan.events.vault import Vault
 
 
 class MemoryFeed(ABC):
     """Part of `MemoryEventStore`."""
+
+    vault: Vault
 
     def __init__(self, now_ms: Callable[[], int], partitions: int) -> None:
         self._now_ms = now_ms
@@ -80,7 +83,8 @@ class MemoryFeed(ABC):
         """See `EventStore.rows`."""
         with self._changed:
             rows = self._rows.get((projection, partition), ("0", {}))[1]
-            return {run: row for run, row in rows.items() if runs is None or run in runs}
+            found = {run: row for run, row in rows.items() if runs is None or run in runs}
+        return self.vault.opened_rows(found)
 
     def commit_rows(
         self,
@@ -92,11 +96,12 @@ class MemoryFeed(ABC):
         rows: Mapping[str, bytes],
     ) -> bool:
         """See `EventStore.commit_rows`."""
+        sealed = self.vault.sealed_rows(rows)
         with self._changed:
             current, stored = self._rows.get((projection, partition), ("0", {}))
             if current != expected:
                 return False
-            kept = {run: row for run, row in rows.items() if not self._is_archived(run)}
+            kept = {run: row for run, row in sealed.items() if not self._is_archived(run)}
             self._rows[projection, partition] = (checkpoint, {**stored, **kept})
             self._followers[projection, partition] = self._now_ms()
             return True

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mulligan.errors import EventUnreadable
+from mulligan.errors import EventUnreadable, PayloadKeyMissing
 from mulligan.events.archive import StoredEvent
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
@@ -26,6 +26,7 @@ from mulligan.events.memory_records import (
     not_yet,
     wake,
 )
+from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.prepared import RELEASES, Prepared, check_lease, prepare, releases_own
 from mulligan.events.refusals import Status, refusal
 from mulligan.events.store import (
@@ -47,6 +48,7 @@ from mulligan.events.store import (
     Swept,
 )
 from mulligan.events.tasks import parse_task, run_task
+from mulligan.events.vault import KeptKey, Vault, open_value
 
 
 class MemoryEventStore(MemoryFeed):
@@ -57,10 +59,22 @@ class MemoryEventStore(MemoryFeed):
         now_ms: the clock that leases and timers go by, in milliseconds; a test moves it as it
             likes. Waiting for events (`follow`, `feed`) goes by real time.
         partitions: how many partitions the runs are spread over.
+        payload_keys: with them, what runs contain is encrypted, as on a server.
     """
 
-    def __init__(self, now_ms: Callable[[], int], *, partitions: int = 1) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        *,
+        partitions: int = 1,
+        payload_keys: PayloadKeys | None = None,
+    ) -> None:
         super().__init__(now_ms, partitions)
+        self._data_keys: dict[str, bytes] = {}
+        self._payload_keys: dict[str, str] = {}
+        self.vault = Vault(
+            payload_keys, lambda runs: [*map(self._data_keys.get, runs)], self._use_payload_key
+        )
         self._runs: dict[str, MemoryRun] = {}
         self._tasks: dict[str, MemoryTask] = {}
         self._snapshots: dict[str, tuple[int, int, bytes]] = {}
@@ -74,13 +88,14 @@ class MemoryEventStore(MemoryFeed):
 
     def append(self, append: Append) -> Appended:
         """See `EventStore.append`."""
-        prepared = prepare(append)
+        held = self.vault.for_append(append)
+        prepared = prepare(append, held)
         with self._changed:
             now_ms = self._now_ms()
             run = self._runs.get(append.run)
             status = self._judge(append, run)
             version = run.version if run else 0
-            if status == "OK":
+            if status == "OK" and self._keeps(append.run, held):
                 version = self._write(prepared, now_ms)
                 self._changed.notify_all()
                 events = prepared.envelopes(version, now_ms)
@@ -88,9 +103,22 @@ class MemoryEventStore(MemoryFeed):
             if status == "DUP":
                 taken = self._taken(append, now_ms)
                 return Appended(version, now_ms, (), repeated=True, taken=taken)
-        if status == "EXISTS" and run and append.writer == AsNew(run.digest):
+        if status == "OK":  # another made the run's data key
+            self.vault.drop(append.run)
+            self.vault.key_of(append.run)
+            return self.append(append)
+        if status == "EXISTS" and run and self.vault.same_request(append, run.digest):
             return Appended(version, now_ms, (), repeated=True)
         raise refusal(status, append, version, self._inbox(append))
+
+    def _keeps(self, run: str, held: KeptKey | None) -> bool:
+        """Have a run's data key be the one that is held, if it has no other."""
+        if held is None:
+            return True
+        if self._data_keys.setdefault(run, held.record).partition(b"|")[0].decode() != held.key.id:
+            return False
+        self.vault.stands(held)
+        return True
 
     def _inbox(self, append: Append) -> int:
         task = self._tasks.get(append.writer.task) if isinstance(append.writer, ByTask) else None
@@ -150,12 +178,10 @@ class MemoryEventStore(MemoryFeed):
 
     def _write(self, prepared: Prepared, now_ms: int) -> int:
         append = prepared.append
-        run = self._runs.setdefault(
-            append.run, MemoryRun(append.writer.digest if isinstance(append.writer, AsNew) else "")
-        )
+        run = self._runs.setdefault(append.run, MemoryRun(prepared.digest))
         run.events += [(now_ms, raw) for raw in prepared.raw]
         run.payloads.update(prepared.payloads)
-        self._sealed.update({s.task: (now_ms + s.ttl_ms, s.data) for s in append.sealed})
+        self._sealed.update({s.task: (now_ms + s.ttl_ms, s.data) for s in prepared.sealed})
         for task in append.discarded:
             self._sealed.pop(task, None)
         if prepared.raw:
@@ -293,7 +319,8 @@ class MemoryEventStore(MemoryFeed):
             events = self._runs[run].events if run in self._runs else []
             stop = None if limit is None else after + limit
             found = list(enumerate(events, start=1))[after:stop]
-        return [decode(run, version, time_ms, raw) for version, (time_ms, raw) in found]
+        key_named = self.vault.key_named
+        return [decode(run, version, time_ms, raw, key_named) for version, (time_ms, raw) in found]
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
         """See `EventStore.follow`."""
@@ -318,11 +345,16 @@ class MemoryEventStore(MemoryFeed):
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""
+        key = self.vault.key_of(run)
+        name = key.name(digest) if key is not None else digest
         with self._changed:
-            found = self._runs[run].payloads.get(digest) if run in self._runs else None
-        if found is None:
+            kept = self._runs[run].payloads if run in self._runs else {}
+            plain, found = kept.get(digest), kept.get(name)
+        if plain is None and found is None:
             raise EventUnreadable(f"run {run!r}: the payload {digest} is missing")
-        return found
+        if plain is None and key is not None and found is not None:
+            return open_value(key, digest, found)
+        return plain or b""
 
     def stored(self, run: str) -> list[StoredEvent]:
         """See `EventStore.stored`."""
@@ -361,13 +393,21 @@ class MemoryEventStore(MemoryFeed):
         """See `EventStore.sealed`."""
         with self._changed:
             until_ms, data = self._sealed.get(task, (0, b""))
-            return data if until_ms > self._now_ms() else None
+            run, _, _ = parse_task(task)
+            if until_ms <= self._now_ms():
+                return None
+        return self.vault.opened(run, data, f"candidate of {task}")
 
     def snapshot(self, run: str) -> bytes | None:
         """See `EventStore.snapshot`."""
         with self._changed:
             _, until_ms, data = self._snapshots.get(run, (0, 0, b""))
-            return data if until_ms > self._now_ms() else None
+            if until_ms <= self._now_ms():
+                return None
+        try:
+            return self.vault.opened(run, data, "snapshot")
+        except EventUnreadable:
+            return None
 
     def keep_snapshot(
         self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
@@ -381,8 +421,34 @@ class MemoryEventStore(MemoryFeed):
             live = until_ms > self._now_ms() and kept <= found.version
             if live and kept + gap_events > version:
                 return False
-            self._snapshots[run] = (version, self._now_ms() + ttl_ms, data)
+            sealed = self.vault.sealed(run, data, "snapshot")
+            self._snapshots[run] = (version, self._now_ms() + ttl_ms, sealed)
             return True
+
+    # --- Keys to what runs contain ---------------------------------------------------------------
+
+    def data_keys(self) -> Iterator[tuple[str, bytes]]:
+        """See `EventStore.data_keys`."""
+        yield from list(self._data_keys.items())
+
+    def replace_data_keys(self, changes: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """See `EventStore.replace_data_keys`."""
+        with self._changed:
+            still = [(run, new) for run, old, new in changes if self._data_keys.get(run) == old]
+            self._data_keys.update(still)
+            return len(still)
+
+    def payload_keys_in_use(self) -> dict[str, str]:
+        """See `EventStore.payload_keys_in_use`."""
+        return dict(self._payload_keys)
+
+    def retire_payload_key(self, name: str) -> None:
+        """See `EventStore.retire_payload_key`."""
+        self._payload_keys.pop(name, None)
+
+    def _use_payload_key(self, name: str, fingerprint: str) -> None:
+        if self._payload_keys.setdefault(name, fingerprint) != fingerprint:
+            raise PayloadKeyMissing("this log's runs", name, other=True)
 
     def partitions(self) -> int:
         """See `EventStore.partitions`."""
@@ -416,6 +482,7 @@ class MemoryEventStore(MemoryFeed):
 
     def check(self) -> list[str]:
         """See `EventStore.check`."""
+        self.vault.look(self._payload_keys)
         return ["the log is in memory: it ends with this process"]
 
     def close(self) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mulligan.events.codec import encode, event_id
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical, with_payloads
+from mulligan.events.sealed import Sealed
 from mulligan.events.store import (
     MAX_EVENTS_OF_NEW_RUN,
     MAX_EVENTS_PER_APPEND,
@@ -23,6 +25,10 @@ from mulligan.events.store import (
     Move,
 )
 from mulligan.events.tasks import parse_task
+
+if TYPE_CHECKING:
+    from mulligan.events.data_key import DataKey
+    from mulligan.events.vault import KeptKey
 
 RELEASES = frozenset({"timer", "wait", "end"})
 """Moves by which a writer lets go of its own task."""
@@ -36,12 +42,24 @@ _LINE = re.compile(r"[^\r\n]{1,500}")
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """An append's events as they will be stored, their bytes, and the payloads moved out."""
+    """
+    An append's events as they will be stored, their bytes, the payloads moved out, by their names,
+    and the candidates; encrypted, if there is a data key.
+    """
 
     append: Append
     events: tuple[NewEvent, ...]
     raw: tuple[bytes, ...]
     payloads: Mapping[str, bytes]
+    sealed: tuple[Sealed, ...] = ()
+    held: KeptKey | None = None
+
+    @property
+    def digest(self) -> str:
+        """What a new run's row tells of its request."""
+        writer = self.append.writer
+        plain = writer.digest if isinstance(writer, AsNew) else ""
+        return self.held.key.name(plain) if self.held is not None else plain
 
     def envelopes(self, version: int, now_ms: int) -> tuple[Envelope, ...]:
         """The events as they stand in the log once the run is at `version`."""
@@ -62,9 +80,9 @@ class Prepared(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(append: Append) -> Prepared:
+def prepare(append: Append, held: KeptKey | None = None) -> Prepared:
     """
-    Check an append and pack its events.
+    Check an append and pack its events, encrypted with the data key that is `held` for it.
 
     Raises:
         ValueError: it makes no sense, whatever the log holds.
@@ -89,7 +107,19 @@ def prepare(append: Append) -> Prepared:
         NewEvent(with_payloads(event.data, keep_small), event.node, event.attempt)
         for event in append.events
     )
-    return Prepared(append, events, tuple(_encoded(append, events)), payloads)
+    if held is None:
+        return Prepared(append, events, tuple(_encoded(append, events)), payloads, append.sealed)
+    raw = tuple(_encoded(append, events, held.key))
+    return Prepared(append, events, raw, *_encrypted(append, payloads, held.key), held)
+
+
+def _encrypted(
+    append: Append, payloads: Mapping[str, bytes], key: DataKey
+) -> tuple[dict[str, bytes], tuple[Sealed, ...]]:
+    """What lies beside the events: large values by other names, and candidates."""
+    named = {key.name(digest): value for digest, value in payloads.items()}
+    values = {name: key.seal(value, "value", name) for name, value in named.items()}
+    return values, tuple(one.encrypted(key) for one in append.sealed)
 
 
 def releases_own(append: Append) -> bool:
@@ -181,13 +211,16 @@ def _check_own_moves(moves: list[Move]) -> None:
         )
 
 
-def _encoded(append: Append, events: tuple[NewEvent, ...]) -> Iterator[bytes]:
+def _encoded(
+    append: Append, events: tuple[NewEvent, ...], key: DataKey | None = None
+) -> Iterator[bytes]:
     for index, event in enumerate(events):
         yield encode(
             event,
             id=event_id(append.op, index),
             causation=append.causation,
             correlation=append.correlation,
+            key=key,
         )
 
 

@@ -4,10 +4,10 @@ The append script's call and reply, and what it stores, as values; `lua/append.l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, assert_never, cast
 
-from mulligan.events.codec import decode
+from mulligan.events.codec import KeyNamed, decode
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys
 from mulligan.events.prepared import Prepared
@@ -52,10 +52,11 @@ NO_TAKE = ("", "", "")
 def append_keys(keys: Keys, prepared: Prepared) -> list[str]:
     """The keys of the append script, in its order."""
     run = prepared.append.run
-    payloads = [keys.payload(run, digest) for digest in prepared.payloads]
+    payloads = [keys.payload(run, name) for name in prepared.payloads]
     sealed = [keys.sealed(one.task) for one in prepared.append.sealed]
     discarded = [keys.sealed(task) for task in prepared.append.discarded]
-    beside = [*payloads, *sealed, *discarded]
+    data_keys = [keys.data_keys] if prepared.held is not None else []
+    beside = [*payloads, *sealed, *discarded, *data_keys]
     return [keys.run(run), keys.feed, keys.due, keys.tasks, keys.runs, *beside]
 
 
@@ -64,11 +65,12 @@ def append_args(prepared: Prepared) -> list[Any]:
     append = prepared.append
     take = append.take
     moves = [part for move in append.moves for part in (move.task, move.to, move.delay_ms)]
+    held = prepared.held
     return [
         append.run,
         append.op,
-        *_writer_args(append.writer),
-        _flags(append),
+        *_writer_args(prepared),
+        _flags(append) if held is None else f"{_flags(append)}k",
         len(append.moves),
         len(append.sealed),
         len(append.discarded),
@@ -76,16 +78,18 @@ def append_args(prepared: Prepared) -> list[Any]:
         *((take.task, take.token, take.lease_ms) if take is not None else NO_TAKE),
         *moves,
         *prepared.payloads.values(),
-        *(part for one in append.sealed for part in (one.ttl_ms, one.data)),
+        *(part for one in prepared.sealed for part in (one.ttl_ms, one.data)),
         *prepared.raw,
+        *((held.key.id, held.record) if held is not None else ()),
     ]
 
 
-def _writer_args(writer: Writer) -> tuple[str, str, str, str, int]:
+def _writer_args(prepared: Prepared) -> tuple[str, str, str, str, int]:
     """mode, subject, token, previous op, inbox"""
+    writer: Writer = prepared.append.writer
     match writer:
-        case AsNew(digest):
-            return "new", digest, "", "", 0
+        case AsNew():
+            return "new", prepared.digest, "", "", 0
         case ByTask(task, token, previous_op, inbox):
             return "task", task, token, previous_op, inbox
         case ByVersion(version):
@@ -106,9 +110,10 @@ def _flags(append: Append) -> str:
     return flags
 
 
-def appended(prepared: Prepared, reply: list[Any]) -> Appended:
+def appended(prepared: Prepared, reply: list[Any], same_request: Callable[[str], bool]) -> Appended:
     """
-    What the append script's reply says.
+    What the append script's reply says; `same_request` tells whether the digest in a run's row is
+    of this very request.
 
     Raises:
         MulliganError: as `EventStore.append` lists them.
@@ -120,7 +125,7 @@ def appended(prepared: Prepared, reply: list[Any]) -> Appended:
         return Appended(version, now_ms, events, taken=_taken(append, reply))
     if status == "DUP":
         return Appended(version, now_ms, (), repeated=True, taken=_taken(append, reply))
-    if status == "EXISTS" and append.writer == AsNew(digest):
+    if status == "EXISTS" and same_request(digest):
         return Appended(version, now_ms, (), repeated=True)
     raise refusal(cast(Refusal, status), append, version, inbox=reply[4])
 
@@ -143,13 +148,20 @@ def _taken(append: Append, reply: list[Any]) -> Claimed | None:
     )
 
 
+def is_rekeyed(reply: list[Any]) -> bool:
+    """Whether the run has another data key than the append was encrypted with."""
+    return bool(reply[0] == b"REKEYED")
+
+
 # --- What is stored ------------------------------------------------------------------------------
 
 
-def stored_envelope(run: str, entry_id: str, fields: Mapping[bytes, bytes]) -> Envelope:
+def stored_envelope(
+    run: str, entry_id: str, fields: Mapping[bytes, bytes], key_named: KeyNamed
+) -> Envelope:
     """An entry of a run's stream."""
     version = int(entry_id.partition("-")[0])
-    return decode(run, version, int(fields.get(b"t", 0)), fields.get(b"d", b""))
+    return decode(run, version, int(fields.get(b"t", 0)), fields.get(b"d", b""), key_named)
 
 
 def stored_row(text: bytes) -> Row:

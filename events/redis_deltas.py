@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from redis.client import PubSub
 from redis.cluster import RedisCluster
 from redis.exceptions import ConnectionError as ConnectionBroken
 
-from mulligan.errors import StoreUnavailable
+from mulligan.errors import EventUnreadable, StoreUnavailable
 from mulligan.events.deltas import Delta
 from mulligan.events.keys import Keys, partition_of
 from mulligan.events.redis_connection import (
@@ -26,6 +27,7 @@ from mulligan.events.redis_connection import (
     disconnect_idle,
     place_of,
 )
+from mulligan.events.vault import Vault
 
 PUBLISH_TIMEOUT_S = 2.0
 """Live output is not worth a longer wait for a server that is silent, be it a busy one."""
@@ -41,9 +43,13 @@ class RedisDeltas:
     Args:
         server: a URL as for `RedisEventStore`, or a client of your own, which stays open.
         partitions: gives the number of partitions of the server's log.
+        vault: what encrypts and decrypts the log's contents, and live output with them.
     """
 
-    def __init__(self, server: str | Redis, partitions: Callable[[], int]) -> None:
+    def __init__(
+        self, server: str | Redis, partitions: Callable[[], int], vault: Vault | None = None
+    ) -> None:
+        self._vault = vault
         self._owns_client = isinstance(server, str)
         self._client = (
             connect(server, answer_timeout_s=PUBLISH_TIMEOUT_S)
@@ -56,9 +62,12 @@ class RedisDeltas:
     def publish(self, delta: Delta) -> None:
         """See `Deltas.publish`."""
         channel = self._channel(delta.run)
+        data = msgspec.json.encode(delta)
+        if self._vault is not None:
+            data = self._vault.sealed(delta.run, data, "delta")
         with answers(self._place):
             server: Any = self._server_of(channel)
-            server.execute_command("SPUBLISH", channel, msgspec.json.encode(delta))
+            server.execute_command("SPUBLISH", channel, data)
 
     def listened(self, runs: Iterable[str]) -> set[str]:
         """See `Deltas.listened`."""
@@ -73,8 +82,16 @@ class RedisDeltas:
     def subscribe(self, run: str) -> RedisSubscription:
         """See `Deltas.subscribe`."""
         channel = self._channel(run)
+        opened = partial(self._opened, run)
         with answers(self._place):
-            return RedisSubscription(self._server_of(channel), channel, self._place)
+            return RedisSubscription(self._server_of(channel), channel, self._place, opened)
+
+    def _opened(self, run: str, data: bytes) -> bytes:
+        """What was published of a run; nothing, where the key to it is not here."""
+        try:
+            return self._vault.opened(run, data, "delta") if self._vault is not None else data
+        except EventUnreadable:
+            return b""
 
     def close(self) -> None:
         """See `Deltas.close`."""
@@ -105,8 +122,11 @@ class RedisDeltas:
 class RedisSubscription:
     """A reader on a connection of its own."""
 
-    def __init__(self, server: Any, channel: str, place: str) -> None:
+    def __init__(
+        self, server: Any, channel: str, place: str, opened: Callable[[bytes], bytes]
+    ) -> None:
         self._place = place
+        self._opened = opened
         self._pubsub: PubSub = server.pubsub()
         self._pubsub.ssubscribe(channel)
         # Only once the server has confirmed it does it count as listening.
@@ -119,7 +139,7 @@ class RedisSubscription:
         timeout_s = wait_ms / 1000
         with answers(self._place):
             while (data := self._next(timeout_s, "smessage")) is not None:
-                found += _decoded(data)
+                found += _decoded(self._opened(data))
                 timeout_s = 0.0
         return found
 

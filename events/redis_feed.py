@@ -14,6 +14,7 @@ from mulligan.events.redis_connection import Server, answers
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
 from mulligan.events.store import FeedEntry
+from mulligan.events.vault import Vault
 
 
 class RedisFeed(ABC):
@@ -23,6 +24,7 @@ class RedisFeed(ABC):
     _place: str
     _scripts: Scripts
     _streams: Streams
+    vault: Vault
 
     @abstractmethod
     def _partition(self, partition: int) -> Keys: ...
@@ -83,9 +85,10 @@ class RedisFeed(ABC):
         with answers(self._place):
             if runs is None:
                 stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
-                return {run.decode(): row for run, row in stored.items()}
+                return self.vault.opened_rows({run.decode(): row for run, row in stored.items()})
             rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
-        return {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
+        found = {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
+        return self.vault.opened_rows(found)
 
     def commit_rows(
         self,
@@ -98,7 +101,7 @@ class RedisFeed(ABC):
     ) -> bool:
         """See `EventStore.commit_rows`."""
         keys = self._partition(partition)
-        flat = [part for pair in rows.items() for part in pair]
+        flat = [part for pair in self.vault.sealed_rows(rows).items() for part in pair]
         with answers(self._place):
             reply = self._scripts.call(
                 "commit_rows",

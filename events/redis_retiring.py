@@ -13,6 +13,7 @@ from mulligan.events.redis_connection import answers
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
 from mulligan.events.store import Retired, Retirement
+from mulligan.events.vault import Vault
 
 
 class RedisRetiring(ABC):
@@ -21,6 +22,7 @@ class RedisRetiring(ABC):
     _place: str
     _scripts: Scripts
     _streams: Streams
+    vault: Vault
 
     @abstractmethod
     def _keys(self, run: str) -> Keys: ...
@@ -34,7 +36,8 @@ class RedisRetiring(ABC):
         """See `EventStore.retire`."""
         run, keys = retired.run, self._keys(retired.run)
         rows = [keys.rows(name) for name in retired.projections]
-        whole = [keys.snapshot(run), *(keys.payload(run, digest) for digest in retired.payloads)]
+        names = self.vault.names_of(run, retired.payloads)
+        whole = [keys.snapshot(run), *(keys.payload(run, name) for name in names)]
         with answers(self._place):
             reply = self._scripts.call(
                 "retire",

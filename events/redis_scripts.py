@@ -26,6 +26,7 @@ Name = Literal[
     "switch_rows",
     "trim_feed",
     "retire",
+    "replace_data_keys",
     "slots",
     "renew_slots",
 ]

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, cast
 
-from mulligan.errors import EventUnreadable, StoreUnfit
+from mulligan.errors import EventUnreadable, PayloadKeyMissing, StoreUnfit
 from mulligan.events.envelope import Envelope
-from mulligan.events.keys import Keys, partition_of, partitions_key, settings_key, workers_keys
+from mulligan.events.keys import (
+    Keys,
+    partition_of,
+    partitions_key,
+    payload_keys_key,
+    settings_key,
+    workers_keys,
+)
 from mulligan.events.payload import digest_of
+from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.prepared import check_lease, prepare
 from mulligan.events.redis_append import (
     append_args,
@@ -22,6 +31,7 @@ from mulligan.events.redis_append import (
     appended,
     begins_work,
     goes_on_when_full,
+    is_rekeyed,
     stored_envelope,
     stored_row,
 )
@@ -50,6 +60,7 @@ from mulligan.events.store import (
     Swept,
 )
 from mulligan.events.tasks import parse_task
+from mulligan.events.vault import Vault, open_value
 
 SCAN_PAGE = 500
 """Entries a SCAN step: few enough not to hold up the server."""
@@ -65,13 +76,19 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         partitions: how many partitions a server that has none yet shall have (1 if not given); an
             error if it has another number: runs would be looked for in the wrong place.
         script_heads: off only for imitations that can't read the first line of a script.
+        payload_keys: with them, what runs contain is encrypted (docs/encryption.md).
 
     Raises:
         StoreUnfit: the URL or the client can't be used.
     """
 
     def __init__(
-        self, server: str | Server, *, partitions: int | None = None, script_heads: bool = True
+        self,
+        server: str | Server,
+        *,
+        partitions: int | None = None,
+        script_heads: bool = True,
+        payload_keys: PayloadKeys | None = None,
     ) -> None:
         self._owns_client = isinstance(server, str)
         self._client = connected(server) if isinstance(server, str) else server
@@ -83,12 +100,14 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         self._asked_partitions = partitions
         self._partitions: list[Keys] = []
         self._lock = Lock()
+        self.vault = Vault(payload_keys, self._data_keys, self._use_payload_key)
 
     # --- Writing ---------------------------------------------------------------------------------
 
     def append(self, append: Append) -> Appended:
         """See `EventStore.append`."""
-        prepared = prepare(append)
+        held = self.vault.for_append(append)
+        prepared = prepare(append, held)
         when_full = goes_on_when_full(append.writer)
         keys = self._keys(append.run)
         with answers(self._place):
@@ -100,7 +119,14 @@ class RedisEventStore(RedisFeed, RedisRetiring):
                 append_args(prepared),
                 when_full=when_full,
             )
-        return appended(prepared, reply)
+        if is_rekeyed(reply):  # of two that found none, one made the run's key
+            self.vault.drop(append.run)
+            self.vault.key_of(append.run)
+            return self.append(append)
+        done = appended(prepared, reply, partial(self.vault.same_request, append))
+        if held is not None and not done.repeated:
+            self.vault.stands(held)
+        return done
 
     def claim(self, run: str, task: str, token: str, lease_ms: int) -> Claimed | NotClaimed:
         """See `EventStore.claim`."""
@@ -193,7 +219,7 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         """See `EventStore.read`."""
         stream = self._keys(run).run(run)
         return [
-            stored_envelope(run, entry_id, fields)
+            stored_envelope(run, entry_id, fields, self.vault.key_named)
             for entry_id, fields in self._streams.entries(stream, f"{after}-0", limit)
         ]
 
@@ -217,8 +243,16 @@ class RedisEventStore(RedisFeed, RedisRetiring):
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""
+        key = self.vault.key_of(run) if self.vault.keys is not None else None
+        if key is not None:
+            with answers(self._place):
+                sealed: Any = self._client.get(self._keys(run).payload(run, key.name(digest)))
+            if sealed is not None:
+                return open_value(key, digest, sealed)
         with answers(self._place):
             data = cast("bytes | None", self._client.get(self._keys(run).payload(run, digest)))
+        if data is None:
+            self.vault.key_of(run)  # it may be there by another name, which only its key tells
         if data is None or digest_of(data) != digest:
             found = "is missing" if data is None else "is not what its digest says"
             raise EventUnreadable(f"run {run!r}: the payload {digest} {found}")
@@ -228,18 +262,24 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         """See `EventStore.sealed`."""
         run, _, _ = parse_task(task)
         with answers(self._place):
-            return cast("bytes | None", self._client.get(self._keys(run).sealed(task)))
+            data = cast("bytes | None", self._client.get(self._keys(run).sealed(task)))
+        return None if data is None else self.vault.opened(run, data, f"candidate of {task}")
 
     def snapshot(self, run: str) -> bytes | None:
         """See `EventStore.snapshot`."""
         with answers(self._place):
-            return cast("bytes | None", self._client.hget(self._keys(run).snapshot(run), "d"))
+            data = cast("bytes | None", self._client.hget(self._keys(run).snapshot(run), "d"))
+        try:
+            return None if data is None else self.vault.opened(run, data, "snapshot")
+        except EventUnreadable:  # as good as none: the events tell what is wrong
+            return None
 
     def keep_snapshot(
         self, run: str, version: int, data: bytes, *, gap_events: int, ttl_ms: int
     ) -> bool:
         """See `EventStore.keep_snapshot`."""
         keys = self._keys(run)
+        data = self.vault.sealed(run, data, "snapshot")
         with answers(self._place):
             reply = self._scripts.call(
                 "keep_snapshot",
@@ -279,12 +319,68 @@ class RedisEventStore(RedisFeed, RedisRetiring):
             else:
                 self._client.set(settings_key(workflow), data)
 
+    # --- Keys to what runs contain ---------------------------------------------------------------
+
+    def data_keys(self) -> Iterator[tuple[str, bytes]]:
+        """See `EventStore.data_keys`."""
+        for keys in self._all():
+            for page in self._scan(keys.data_keys):
+                for run, record in page.items():
+                    yield run.decode(), record
+
+    def replace_data_keys(self, changes: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """See `EventStore.replace_data_keys`."""
+        changed = 0
+        for keys in self._all():
+            own = [one for one in changes if self._keys(one[0]).partition == keys.partition]
+            if own:
+                with answers(self._place):
+                    changed += self._scripts.call(
+                        "replace_data_keys", [keys.data_keys], [part for one in own for part in one]
+                    )
+        return changed
+
+    def payload_keys_in_use(self) -> dict[str, str]:
+        """See `EventStore.payload_keys_in_use`."""
+        with answers(self._place):
+            found = cast("dict[bytes, bytes]", self._client.hgetall(payload_keys_key()))
+        return {name.decode(): fingerprint.decode() for name, fingerprint in found.items()}
+
+    def retire_payload_key(self, name: str) -> None:
+        """See `EventStore.retire_payload_key`."""
+        with answers(self._place):
+            self._client.hdel(payload_keys_key(), name)
+
+    def _use_payload_key(self, name: str, fingerprint: str) -> None:
+        """
+        Say that data keys are wrapped by a payload key from now on.
+
+        Raises:
+            PayloadKeyMissing: others of that name are wrapped by another one.
+        """
+        with answers(self._place):
+            self._client.execute_command("HSETNX", payload_keys_key(), name, fingerprint)
+        if self.payload_keys_in_use().get(name, fingerprint) != fingerprint:
+            raise PayloadKeyMissing("this server's runs", name, other=True)
+
+    def _data_keys(self, runs: Sequence[str]) -> list[bytes | None]:
+        found: dict[str, bytes | None] = {}
+        for keys in self._all():
+            own = [run for run in runs if self._keys(run).partition == keys.partition]
+            if own:
+                with answers(self._place):
+                    records: Any = self._client.hmget(keys.data_keys, own)
+                found |= zip(own, records, strict=True)
+        return [found[run] for run in runs]
+
     # --- The server ------------------------------------------------------------------------------
 
     def check(self) -> list[str]:
         """See `EventStore.check`."""
         with answers(self._place):
-            return check_server(self._client, self._place)
+            warnings = check_server(self._client, self._place)
+        self.vault.look(self.payload_keys_in_use())
+        return warnings
 
     def close(self) -> None:
         """See `EventStore.close`; readers that wait return within a second."""

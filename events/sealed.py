@@ -6,7 +6,16 @@ The one place where such text becomes bytes of the store and bytes become text a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from mulligan.events.data_key import DataKey
+
+MARK = b"\0mulligan\1"
+"""Before what is encrypted where anything may stand: no snapshot and no text begins so."""
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -15,6 +24,10 @@ class Sealed(msgspec.Struct, frozen=True):
     task: str
     data: bytes
     ttl_ms: int
+
+    def encrypted(self, key: DataKey) -> Sealed:
+        """The same, readable only with the run's key."""
+        return replace(self, data=MARK + key.seal(self.data, f"candidate of {self.task}"))
 
     def __repr__(self) -> str:
         return f"Sealed({self.task!r}, <{len(self.data)} bytes>, {self.ttl_ms} ms)"

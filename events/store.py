@@ -8,13 +8,16 @@ log's rules, with the failures that each closes, are told in `docs/log.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from mulligan.events.archive import StoredEvent
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.sealed import Sealed
+
+if TYPE_CHECKING:
+    from mulligan.events.vault import Vault
 
 MAX_EVENTS_PER_APPEND = 1_000
 """Lua's `unpack` fails at 8,000, and 50,000 block the server for half a second."""
@@ -237,7 +240,13 @@ class EventStore(Protocol):
     """
     The log. Safe for use by threads. Any call may raise `StoreUnavailable`: no answer came; what
     it asked for may have been done, and asking again with the same arguments is safe.
+
+    With payload keys it keeps what runs contain encrypted, and hands it out as it was handed in
+    (`docs/encryption.md`). What can't be read for want of a key raises `PayloadKeyMissing`.
     """
+
+    vault: Vault
+    """Encrypts and decrypts; for who keeps what is stored elsewhere."""
 
     def append(self, append: Append) -> Appended:
         """
@@ -433,6 +442,25 @@ class EventStore(Protocol):
         Raises:
             StoreFull: the server has no memory for it.
         """
+        ...
+
+    def data_keys(self) -> Iterator[tuple[str, bytes]]:
+        """The data key of every run that has one, as it is stored (`Vault`), in no order."""
+        ...
+
+    def replace_data_keys(self, changes: Sequence[tuple[str, bytes, bytes]]) -> int:
+        """
+        Put other records in the place of data keys: run, the record that was read, the one to come.
+        Those that are another meanwhile stay as they are; how many were replaced.
+        """
+        ...
+
+    def payload_keys_in_use(self) -> dict[str, str]:
+        """The names and fingerprints of payload keys by which data keys were wrapped."""
+        ...
+
+    def retire_payload_key(self, name: str) -> None:
+        """No data key is wrapped by that payload key any more."""
         ...
 
     def check(self) -> list[str]:

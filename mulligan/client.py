@@ -41,6 +41,7 @@ from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
 from mulligan.events.file_archive import FileArchive
 from mulligan.events.payload import Payload
+from mulligan.events.payload_keys import payload_keys
 from mulligan.events.store import Append, EventStore
 from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
@@ -125,7 +126,10 @@ class Client:
         url = self.settings.redis_url or ensure_server(self.settings.data_dir)
         self._archive = FileArchive(self.settings.archive)
         self.store: EventStore = ArchivedStore(
-            url, self._archive, partitions=self.settings.partitions
+            url,
+            self._archive,
+            partitions=self.settings.partitions,
+            payload_keys=payload_keys(self.settings.payload_keys_text()),
         )
         self.store.check()
         self._url = url
@@ -157,7 +161,7 @@ class Client:
         """What models say while they say it, connected on first use; see `docs/operations.md`."""
         from mulligan.events.redis_deltas import RedisDeltas
 
-        return RedisDeltas(self._url, self.store.partitions)
+        return RedisDeltas(self._url, self.store.partitions, self.store.vault)
 
     @cached_property
     def archiver(self) -> Archiver:

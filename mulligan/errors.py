@@ -28,6 +28,8 @@ Every error that mulligan raises.
     ├── RunSetBack                   events of a run that were read are not in its log any more
     ├── FeedTrimmed                  what a reader of the feed has not read yet is gone from it
     ├── EventUnreadable              an event that this version of the code can't read (exit 5)
+    │   ├── PayloadKeyMissing        it is encrypted, and the key to it is not here
+    │   └── RunForgotten             the key to it was destroyed on purpose
     └── VerificationFailed           the log and what is folded from it disagree (exit 6)
 
 An error names the condition, carries what it is about as attributes, and says in its message what
@@ -54,9 +56,11 @@ __all__ = [
     "LeaseFenced",
     "MulliganError",
     "OperationStale",
+    "PayloadKeyMissing",
     "RunClosed",
     "RunExists",
     "RunFailed",
+    "RunForgotten",
     "RunSetBack",
     "RunUnknown",
     "StoreFull",
@@ -292,6 +296,42 @@ class EventUnreadable(MulliganError):
     def __init__(self, message: str, *, version: int | None = None) -> None:
         self.version = version
         super().__init__(message)
+
+
+class PayloadKeyMissing(EventUnreadable):
+    """
+    What a run contains is encrypted, and the payload key `key` (its name) is not here, or is
+    another one of that name. `told` says so in a few words, for lists.
+    """
+
+    def __init__(
+        self, about: str, key: str, *, other: bool = False, version: int | None = None
+    ) -> None:
+        self.about = about
+        self.key = key
+        self.other = other
+        is_not = "is another one here" if other else "is not here"
+        super().__init__(
+            f"{about}: encrypted, and the payload key {key} {is_not}; name the one it was written "
+            "with in MULLIGAN_PAYLOAD_KEYS (docs/encryption.md)",
+            version=version,
+        )
+
+    @property
+    def told(self) -> str:
+        """The same in a few words."""
+        return f"[encrypted: key {self.key} {'is another here' if self.other else 'missing'}]"
+
+
+class RunForgotten(EventUnreadable):
+    """What a run contained can't be read any more: `mulligan keys forget` destroyed its key."""
+
+    def __init__(self, run: str, *, version: int | None = None) -> None:
+        self.run = run
+        super().__init__(
+            f"run {run!r} was forgotten: the key to what it contained was destroyed on purpose",
+            version=version,
+        )
 
 
 class VerificationFailed(MulliganError):

@@ -92,6 +92,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     no other. With `write_intents` at `synced` workers refuse a server that can't promise that a
     start is on disk before its write begins.
 
+    `payload_keys` encrypt what runs contain: the first of the list, and all of it decrypts. They
+    stand in the variable, or in the file that `payload_keys_file` names; whatever reads or works
+    runs is given the same (docs/encryption.md).
+
     `model_limits` are by `PROVIDER/ID`, or by `PROVIDER` for all its models without limits of their
     own together; all workers of a deployment are given the same.
     """
@@ -130,6 +134,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     write_intents: Annotated[
         Literal["logged", "synced"], Meta(description="logged or synced, in small letters")
     ] = "logged"
+    payload_keys: Annotated[
+        str | None,
+        Meta(
+            description="a list of NAME:KEY between commas, as `mulligan keys new NAME` prints them"
+        ),
+    ] = None
+    payload_keys_file: Annotated[
+        Path | None, Meta(description="the path of a file with a NAME:KEY on each line")
+    ] = None
     log_level: Annotated[
         LogLevel, Meta(description=f"one of {', '.join(get_args(LogLevel))}, in small letters")
     ] = "info"
@@ -212,6 +225,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.browser_socket is not None:
             return self.browser_socket
         return short_socket_path(self.data_dir / "browser.sock")
+
+    def payload_keys_text(self) -> str | None:
+        """
+        The list of payload keys, from the variable or from the file; None: there is none.
+
+        Raises:
+            InvalidInput: both are set.
+            EnvironmentUnfit: the file can't be read, or holds no such list.
+        """
+        if self.payload_keys_file is None:
+            return self.payload_keys
+        if self.payload_keys is not None:
+            raise InvalidInput(
+                "MULLIGAN_PAYLOAD_KEYS and MULLIGAN_PAYLOAD_KEYS_FILE are both set: unset one"
+            )
+        try:
+            text = self.payload_keys_file.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise EnvironmentUnfit(
+                f"MULLIGAN_PAYLOAD_KEYS_FILE: {self.payload_keys_file} can't be read "
+                f"({type(error).__name__}); make it a text file that this user may read"
+            ) from None
+        if not text.strip():
+            raise EnvironmentUnfit(
+                f"MULLIGAN_PAYLOAD_KEYS_FILE: {self.payload_keys_file} is empty; "
+                "`mulligan keys new NAME` makes a line for it"
+            )
+        return text
 
     def provider_key(self, name: str) -> Secret | None:
         """
@@ -363,6 +404,14 @@ def _tokens(text: str) -> None:
         raise ValueError("not such tokens")
 
 
+_PAYLOAD_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}:[A-Za-z0-9_-]{43}")
+
+
+def _payload_keys(text: str) -> None:
+    if not all(_PAYLOAD_KEY.fullmatch(one) for one in re.split(r"[,\s]+", text.strip(", \t\r\n"))):
+        raise ValueError("not such keys")
+
+
 def _nothing_else(_: Any) -> None:
     """The type says all."""
 
@@ -373,10 +422,11 @@ _CHECKS: Mapping[str, Callable[[Any], None]] = {
     "api_base": _url_of("http", "https"),
     "browser_networks": _networks,
     "http_tokens": _tokens,
+    "payload_keys": _payload_keys,
 }
 """What a value must be beyond its type; each raises ValueError where it is not."""
 
-_HIDDEN = {"redis_url", "broker_url", "api_base", "http_tokens", "dotenv"}
+_HIDDEN = {"redis_url", "broker_url", "api_base", "http_tokens", "payload_keys", "dotenv"}
 """URLs may hold passwords, and `.env` keys."""
 
 

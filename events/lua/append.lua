@@ -13,7 +13,8 @@
 --   4 tasks        hash: task -> task record
 --   5 runs         hash: run -> run row
 --   6 ...          one string for each large payload, then for each candidate that is sealed (with
---                  a time to live), then for each that is discarded
+--                  a time to live), then for each that is discarded; flagged k: last, the hash of
+--                  data keys: run -> its data key's id|...
 --
 -- ARGV
 --   run            the run's id
@@ -24,7 +25,8 @@
 --   token          task: the lease's token
 --   previous_op    task: the task's last operation as the writer knows it
 --   inbox          task: the count of wake-ups that the writer has read
---   flags          letters: i intent, r receipt, x the run is cancelling, c the run is closed
+--   flags          letters: i intent, r receipt, x the run is cancelling, c the run is closed,
+--                  k encrypted with a data key
 --   moves          how many triples follow: task, action, delay in milliseconds
 --                    ready  create it, due after the delay (one that exists is woken)
 --                    wake   count into its inbox; one that waits or is timed becomes ready
@@ -38,6 +40,7 @@
 --   payload        contents of KEYS 6 ..., in their order
 --   ttl_ms candidate    of each that is sealed, in their order
 --   event          encoded events, at most 1,000 (new: 10,000); none where a task is only released
+--   data_key_id data_key   flagged k: last, the id and the record of the data key they are under
 --
 -- Task record: state|token|op|inbox|claims
 --   state   q ready, t timer, l leased, w waiting (no due entry)
@@ -57,6 +60,7 @@
 --   FENCED  another holds the task   STALE     the task's last operation is another
 --   DIRTY   the inbox moved on, or not as of that version
 --   CONFLICT  the run is at another version
+--   REKEYED the run has another data key than the one that was used
 --   An error reply BADCALL: the arguments make no sense; nothing was written.
 
 local run_stream, feed, due, tasks, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -68,10 +72,12 @@ local take_task, take_token, take_ms = ARGV[13] or '', ARGV[14], tonumber(ARGV[1
 local FIRST_MOVE = 16
 local first_payload = FIRST_MOVE + 3 * tonumber(ARGV[9])
 local sealed_count, discarded_count = tonumber(ARGV[10]), tonumber(ARGV[11])
-local payload_count = #KEYS - 5 - sealed_count - discarded_count
+local keyed = string.find(flags, 'k', 1, true) and 1 or 0
+local payload_count = #KEYS - 5 - sealed_count - discarded_count - keyed
 local first_sealed = first_payload + payload_count
 local first_event = first_sealed + 2 * sealed_count
-local event_count = #ARGV - first_event + 1
+local last_event = #ARGV - 2 * keyed
+local event_count = last_event - first_event + 1
 
 -- 50,000 would block the server for half a second. A new run may be a copy of a long one, once.
 local MAX_EVENTS = mode == 'new' and 10000 or 1000
@@ -329,6 +335,12 @@ if refusal == 'DUP' then
 elseif refusal then
   return { refusal, row.version, now, row.digest, inbox_of_writer() }
 end
+-- What is encrypted with a key that is not kept could never be read.
+local data_keys, data_key_id = KEYS[#KEYS], ARGV[#ARGV - 1]
+local kept_key = keyed == 1 and redis.call('HGET', data_keys, run)
+if kept_key and string.match(kept_key, '^[^|]*') ~= data_key_id then
+  return { 'REKEYED', row and row.version or 0, now, '', 0 }
+end
 
 -- Writes ------------------------------------------------------------------------------------------
 
@@ -337,7 +349,10 @@ row = row or {
 }
 
 -- Versions come from the row: a stream that was emptied has lost its count.
-for at = first_event, #ARGV do
+if keyed == 1 and not kept_key then
+  redis.call('HSET', data_keys, run, ARGV[#ARGV])
+end
+for at = first_event, last_event do
   row.version = row.version + 1
   redis.call('XADD', run_stream, whole(row.version) .. '-0', 't', whole(now), 'd', ARGV[at])
 end

@@ -54,6 +54,8 @@ def test_every_variable_is_read_as_what_it_must_be(monkeypatch: pytest.MonkeyPat
         "archive_dir": ("there", Path("there")),
         "intents_dir": ("noted", Path("noted")),
         "write_intents": ("synced", "synced"),
+        "payload_keys": (f"a:{'k' * 43}", f"a:{'k' * 43}"),
+        "payload_keys_file": ("keys", Path("keys")),
         "log_level": ("error", "error"),
         "repetition_max_period": ("1", 1),
         "repetition_min_repeats": ("2", 2),
