@@ -21,6 +21,7 @@ from mulligan.errors import (
     EventUnreadable,
     InboxMoved,
     MulliganError,
+    PayloadKeyMissing,
     RunUnknown,
     StoreFull,
     StoreUnavailable,
@@ -180,6 +181,9 @@ class Session:
             _log.warning("task_left", reason=type(error).__name__)
         except CodeMissing as missing:
             self._leave_to_others(missing)
+        except PayloadKeyMissing as error:  # for workers that have it; from now on left unclaimed
+            _log.error("task_left", reason=str(error))
+            self._give_back()
         except EventUnreadable as error:  # by a newer version of the code: for its workers
             _log.error("task_left", reason=str(error))
             self._leave_for(UNREADABLE_AGAIN_MS)
@@ -227,6 +231,13 @@ class Session:
             self._leave_for(ELSEWHERE_MS)
         else:
             self._park(_named(missing))
+
+    def _give_back(self) -> None:
+        """Let go of the task at once, unless the server is away: then its lease runs out."""
+        try:
+            self.runtime.store.give_back(Held(self.run, self.task, self.token))
+        except StoreUnavailable as error:
+            _log.warning("not_released", reason=type(error).__name__)
 
     def _leave_for(self, delay_ms: int) -> None:
         """Let go of the task; it is offered again after a while."""

@@ -9,6 +9,7 @@ from typing import cast
 
 from mulligan.errors import EventUnreadable
 from mulligan.events.archive import Archive, ArchivedRun
+from mulligan.events.codec import Outline, outlines_of
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.redis_append import stored_row
@@ -52,6 +53,11 @@ class ArchivedStore(RedisEventStore):
         if self._retired(run):
             return self.read(run, after)
         return super().follow(run, after, wait_ms)
+
+    def outlines(self, run: str) -> list[Outline]:
+        """See `EventStore.outlines`."""
+        found = super().outlines(run)
+        return found or outlines_of(self._kept(run).events if self._retired(run) else ())
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""

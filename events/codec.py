@@ -10,13 +10,14 @@ id of the key. Everything else in the bytes stays in the clear and is authentica
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from mulligan.errors import EventUnreadable, PayloadKeyMissing, RunForgotten
+from mulligan.events.archive import StoredEvent
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.facts import FACTS, Fact
 from mulligan.events.upcast import upcast
@@ -152,6 +153,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int | None
     causation: str | None
     correlation: str | None
+    encrypted: bool
 
 
 def outline(version: int, time_ms: int, raw: bytes) -> Outline:
@@ -174,7 +176,13 @@ def outline(version: int, time_ms: int, raw: bytes) -> Outline:
         attempt=stored.attempt,
         causation=stored.causation,
         correlation=stored.correlation,
+        encrypted=stored.data_key is not None,
     )
+
+
+def outlines_of(events: Sequence[StoredEvent]) -> list[Outline]:
+    """The same of a run's events, from version 1 on."""
+    return [outline(version, one.time_ms, one.raw) for version, one in enumerate(events, start=1)]
 
 
 def _decode_fact(stored: _Stored) -> Fact:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mulligan.errors import EventUnreadable, PayloadKeyMissing
 from mulligan.events.archive import StoredEvent
-from mulligan.events.codec import decode
+from mulligan.events.codec import Outline, decode, outlines_of
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
 from mulligan.events.memory_feed import MemoryFeed
@@ -361,6 +361,10 @@ class MemoryEventStore(MemoryFeed):
         with self._changed:
             events = self._runs[run].events if run in self._runs else []
             return [StoredEvent(time_ms, raw) for time_ms, raw in events]
+
+    def outlines(self, run: str) -> list[Outline]:
+        """See `EventStore.outlines`."""
+        return outlines_of(self.stored(run))
 
     def retire(self, retired: Retired) -> Retirement:
         """See `EventStore.retire`."""

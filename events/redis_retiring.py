@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import cast
 
 from mulligan.events.archive import StoredEvent
+from mulligan.events.codec import Outline, outlines_of
 from mulligan.events.keys import Keys
 from mulligan.events.redis_connection import answers
 from mulligan.events.redis_scripts import Scripts
@@ -31,6 +32,10 @@ class RedisRetiring(ABC):
         """See `EventStore.stored`."""
         entries = self._streams.entries(self._keys(run).run(run), "0-0", None)
         return [StoredEvent(int(fields[b"t"]), fields[b"d"]) for _, fields in entries]
+
+    def outlines(self, run: str) -> list[Outline]:
+        """See `EventStore.outlines`."""
+        return outlines_of(self.stored(run))
 
     def retire(self, retired: Retired) -> Retirement:
         """See `EventStore.retire`."""

@@ -17,6 +17,7 @@ from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.sealed import Sealed
 
 if TYPE_CHECKING:
+    from mulligan.events.codec import Outline
     from mulligan.events.vault import Vault
 
 MAX_EVENTS_PER_APPEND = 1_000
@@ -326,6 +327,10 @@ class EventStore(Protocol):
 
     def stored(self, run: str) -> list[StoredEvent]:
         """The run's events as they are stored, in order, for who keeps them elsewhere."""
+        ...
+
+    def outlines(self, run: str) -> list[Outline]:
+        """What the run's events tell without the key to their facts, in order."""
         ...
 
     def retire(self, retired: Retired) -> Retirement:

@@ -16,6 +16,7 @@ from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
+from time import monotonic
 
 import msgspec
 
@@ -30,6 +31,8 @@ from mulligan.events.sealed import MARK
 from mulligan.events.store import Append, AsNew
 
 FORGOTTEN = b"forgotten"
+KEPT_S = 60.0
+"""So late a process that has read a run notices that it was forgotten."""
 MAX_RUNS = 10_000
 """Of whose data keys a process remembers: a kilobyte each."""
 
@@ -85,7 +88,8 @@ class Vault:
         self._used = used
         self._said = False
         self._lock = Lock()
-        self._held: OrderedDict[str, KeptKey] = OrderedDict()
+        self._held: OrderedDict[str, tuple[KeptKey, float]] = OrderedDict()
+        """by run: its key, and until when it is not looked up again, in monotonic seconds"""
         self.lacking: Mapping[str, str] = {}
         """Payload keys that the server's runs need and this process lacks, with fingerprints."""
 
@@ -185,12 +189,16 @@ class Vault:
             )
         return key
 
+    def record_of(self, run: str) -> bytes | None:
+        """The record of a run's data key as it is stored now, or None."""
+        return self._stored([run])[0]
+
     def keys_of(self, runs: Sequence[str]) -> dict[str, DataKey | None]:
         """The data keys of runs, in one look; those that can't be had are left out."""
-        with self._lock:
-            found: dict[str, DataKey | None] = {
-                run: self._held[run].key for run in runs if run in self._held
-            }
+        known = ((run, self._known(run)) for run in runs)
+        found: dict[str, DataKey | None] = {
+            run: held.key for run, held in known if held is not None
+        }
         asked = [run for run in runs if run not in found]
         for run, text in zip(asked, self._stored(asked) if asked else (), strict=True):
             try:
@@ -212,9 +220,10 @@ class Vault:
 
     def _known(self, run: str) -> KeptKey | None:
         with self._lock:
-            held = self._held.get(run)
-            if held is not None:
-                self._held.move_to_end(run)
+            held, until_s = self._held.get(run, (None, 0.0))
+            if held is None or monotonic() > until_s:
+                return None
+            self._held.move_to_end(run)
             return held
 
     def _unwrapped(self, run: str, text: bytes | None) -> KeptKey | None:
@@ -236,7 +245,7 @@ class Vault:
 
     def _remember(self, held: KeptKey) -> None:
         with self._lock:
-            self._held[held.key.run] = held
+            self._held[held.key.run] = (held, monotonic() + KEPT_S)
             self._held.move_to_end(held.key.run)
             if len(self._held) > MAX_RUNS:
                 self._held.popitem(last=False)
@@ -317,7 +326,10 @@ def open_value(key: DataKey, digest: str, sealed: bytes) -> bytes:
     Raises:
         EventUnreadable: it is not what was encrypted, or not what its digest says.
     """
-    data = key.open(sealed, "value", key.name(digest))
+    try:
+        data = key.open(sealed, "value", key.name(digest))
+    except EventUnreadable as error:
+        raise EventUnreadable(f"{error} (the payload {digest})") from None
     if digest_of(data) != digest:
         raise EventUnreadable(f"run {key.run!r}: the payload {digest} is not what its digest says")
     return data

@@ -32,6 +32,7 @@ _COMMANDS = {
     "fork": "a new run from the first events of another",
     "gates": "judge a Markdown text, without a model or Redis",
     "mcp": "web_use and read for MCP clients, over stdio",
+    "keys": "keys to what runs contain: make, list, rotate, destroy",
     "projector": "keep the rows that lists show",
     "list": "runs by status, workflow, tag and time",
     "rebuild": "fold the rows that lists show anew",

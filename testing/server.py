@@ -68,6 +68,11 @@ class ValkeyServer:
         return f"unix://{self.socket}?db=0"
 
     @property
+    def folder(self) -> Path:
+        """Where it keeps its files."""
+        return self._folder
+
+    @property
     def pid(self) -> int:
         """The server's process id, while it runs."""
         return self._running().pid

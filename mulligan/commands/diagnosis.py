@@ -21,6 +21,7 @@ from mulligan.actors.roster import Card, live_workers
 from mulligan.embedded import running_server
 from mulligan.errors import FeedTrimmed, InvalidInput, MulliganError, StoreUnavailable
 from mulligan.events.folder_intents import FolderIntents
+from mulligan.events.payload_keys import payload_keys
 from mulligan.events.redis_connection import Server, answers, connected, place_of, servers_of
 from mulligan.events.redis_durability import Durability, durability_of
 from mulligan.events.redis_slots import RedisSlots
@@ -79,6 +80,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from server
     fit = all(finding.state != "bad" for finding in server)
     if fit:
+        yield from _encryption(settings, url)
         yield from _intents(settings, url)
         yield from _projections(url)
         yield _workers(url)
@@ -230,6 +232,30 @@ def _queue(settings: Settings, store_url: str) -> Iterator[Finding]:
         yield note("queue", f"{waiting} wake-ups wait ({where})", "start more workers")
     else:
         yield good("queue", f"{waiting} wake-ups wait ({where})")
+
+
+def _encryption(settings: Settings, url: str) -> Iterator[Finding]:
+    """Which payload keys are here and which runs need; nothing where there are neither."""
+    store = None
+    try:
+        here = payload_keys(settings.payload_keys_text())
+        store = RedisEventStore(url, payload_keys=here)
+        store.vault.look(store.payload_keys_in_use())
+        if here is not None:
+            others = [key.told for key in here if key is not here.first]
+            also = f"; {', '.join(others)} decrypt too" if others else ""
+            yield good("encryption", f"what runs contain is encrypted by {here.first.told}{also}")
+        for name, fingerprint in store.vault.lacking.items():
+            yield bad(
+                "encryption",
+                f"runs need the payload key {name} ({fingerprint}), which is not here",
+                "add it to MULLIGAN_PAYLOAD_KEYS, here and wherever runs are worked or read",
+            )
+    except MulliganError as error:
+        yield bad("encryption", str(error))
+    finally:
+        if store is not None:
+            store.close()
 
 
 def _intents(settings: Settings, url: str) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from mulligan.commands.serve import Served
 from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.events.deltas import Delta
+from mulligan.events.key_rotation import Rotated
 from mulligan.feed import Gap, SetBack, Unreadable
 from mulligan.projections.chat import Chat
 from mulligan.projections.live import Void
@@ -53,6 +54,7 @@ PUBLISHED: dict[str, type] = {
     "gap": Gap,
     "set-back": SetBack,
     "gates": GatesReport,
+    "keys-rotate": Rotated,
     "list": RunList,
     "rebuild": Rebuilt,
     "recovery": RecoveryView,

@@ -7,6 +7,8 @@ import click
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, legible, show_json
 from mulligan.commands.recovery import costs
+from mulligan.errors import PayloadKeyMissing
+from mulligan.events.codec import Outline
 from mulligan.events.facts import FACTS
 from mulligan.projections.trace import Trace, TraceStep, fold
 
@@ -20,7 +22,12 @@ LONGEST_TYPE = max(map(len, FACTS))
 def trace(run: str, as_json: bool) -> None:
     """Show what happened in a run, step by step."""
     with Client() as client:
-        folded = fold(run, client.events(run))
+        try:
+            folded = fold(run, client.events(run))
+        except PayloadKeyMissing as error:
+            if not as_json:
+                show_outlines(run, client.store.outlines(run), error.told)
+            raise
     if as_json:
         show_json(folded)
     else:
@@ -39,6 +46,18 @@ def show(folded: Trace) -> None:
         click.echo(f"why: {folded.why}")
     for told in (*costs(folded.usage), *(f"now: {one}" for one in folded.advice)):
         click.echo(told)
+
+
+def show_outlines(run: str, outlines: list[Outline], told: str) -> None:
+    """Print what a run's events tell without the key to what they hold: a line an event."""
+    click.echo(f"{run}  {told}")
+    width = max((len(one.node or "") for one in outlines), default=0)
+    for one in outlines:
+        attempt = f"/{one.attempt}" if one.attempt else ""
+        where = f"{one.node or ''}{attempt}".ljust(width + 3)
+        at_s = (one.time_ms - outlines[0].time_ms) / 1000
+        said = told if one.encrypted else ""
+        click.echo(f"{at_s:9.3f} {one.version:4}  {where} {one.type:19} {said}".rstrip())
 
 
 def line(step: TraceStep, width: int) -> str:

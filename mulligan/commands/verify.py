@@ -10,7 +10,7 @@ import msgspec
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
-from mulligan.errors import EventUnreadable, RunUnknown, VerificationFailed
+from mulligan.errors import EventUnreadable, RunForgotten, RunUnknown, VerificationFailed
 from mulligan.events.envelope import Envelope
 from mulligan.events.folder_intents import FolderIntents
 from mulligan.projections.lost_starts import lacking, told
@@ -60,6 +60,8 @@ def _problems(client: Client, run: str, noted: FolderIntents | None, found: Veri
     try:
         events = list(client.events(run))
         problems = [one.line for one in problems_of(client.store, run, events)]
+    except RunForgotten:  # on purpose: there is nothing to verify
+        return []
     except EventUnreadable as error:  # the others are none the worse
         return [str(error)]
     except RunUnknown:

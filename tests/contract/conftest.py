@@ -15,6 +15,7 @@ from redis import Redis
 from mulligan.events.keys import Keys
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
+from mulligan.events.payload_keys import PayloadKeys, new_key, payload_keys
 from mulligan.events.redis_connection import connect
 from mulligan.events.redis_slots import RedisSlots
 from mulligan.events.redis_store import RedisEventStore
@@ -52,9 +53,9 @@ class Subject(Protocol):
 
 
 class InMemory:
-    def __init__(self) -> None:
+    def __init__(self, keys: PayloadKeys | None = None) -> None:
         self.now_ms = 1_000_000
-        self.store = MemoryEventStore(lambda: self.now_ms)
+        self.store = MemoryEventStore(lambda: self.now_ms, payload_keys=keys)
         self.slots = MemorySlots(lambda: self.now_ms)
 
     def pass_time(self, ms: int) -> None:
@@ -76,16 +77,24 @@ class InMemory:
         del self.store._runs[run].events[version:]
 
     def spoil_payload(self, run: str, digest: str) -> None:
-        self.store._runs[run].payloads.pop(digest)
+        [name] = self.store.vault.names_of(run, [digest])[-1:]
+        self.store._runs[run].payloads.pop(name)
 
 
 class OnRedis:
     """By URL over connections of our own, without one over the client."""
 
-    def __init__(self, client: Redis, *, url: str | None = None, script_heads: bool = True) -> None:
+    def __init__(
+        self,
+        client: Redis,
+        *,
+        url: str | None = None,
+        script_heads: bool = True,
+        keys: PayloadKeys | None = None,
+    ) -> None:
         self.client = client
         self.keys = Keys(0)
-        self.store = RedisEventStore(url or client, script_heads=script_heads)
+        self.store = RedisEventStore(url or client, script_heads=script_heads, payload_keys=keys)
         self.slots = RedisSlots(url or client, script_heads=script_heads)
 
     def close(self) -> None:
@@ -118,29 +127,36 @@ class OnRedis:
         self.client.hset(self.keys.runs, run, b"%d|%b" % (version, rest))
 
     def spoil_payload(self, run: str, digest: str) -> None:
-        self.client.set(self.keys.payload(run, digest), b'"something else"')
+        [name] = self.store.vault.names_of(run, [digest])[-1:]
+        self.client.set(self.keys.payload(run, name), b'"something else"')
 
 
 @pytest.fixture(
     params=[
         "memory",
+        "memory, encrypted",
         pytest.param("valkey", marks=pytest.mark.server),
+        pytest.param("valkey, encrypted", marks=pytest.mark.server),
         pytest.param("redis", marks=pytest.mark.server),
         pytest.param("cluster", marks=pytest.mark.server),
         "fakeredis",
     ]
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    if request.param == "memory":
-        yield InMemory()
-    elif request.param in ("valkey", "redis"):
-        name = "server" if request.param == "valkey" else "redis_server"
+    kind, _, encrypted = request.param.partition(", ")
+    if encrypted and "slots" in request.fixturenames:
+        pytest.skip("slots hold nothing that runs contain")
+    keys = payload_keys(new_key("some")) if encrypted else None
+    if kind == "memory":
+        yield InMemory(keys)
+    elif kind in ("valkey", "redis"):
+        name = "server" if kind == "valkey" else "redis_server"
         server = request.getfixturevalue(name)
         with server.client() as client:
             client.flushall()
-            with closing(OnRedis(client, url=server.url)) as subject:
+            with closing(OnRedis(client, url=server.url, keys=keys)) as subject:
                 yield subject
-    elif request.param == "cluster":
+    elif kind == "cluster":
         cluster = request.getfixturevalue("cluster")
         cluster.flush()
         client = connect(cluster.url)
@@ -148,6 +164,12 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
         client.close()
     else:
         yield OnRedis(_fake_client(), script_heads=False)
+
+
+def row_digest(log: EventStore, run: str, digest: str) -> str:
+    """What a run's row tells of its request: with payload keys nothing that could be guessed."""
+    key = log.vault.key_of(run)
+    return digest if key is None else key.name(digest)
 
 
 @pytest.fixture
