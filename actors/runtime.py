@@ -15,6 +15,7 @@ from mulligan.actors.code import CodeTable
 from mulligan.actors.hints import QUEUE, Hints
 from mulligan.actors.leases import LeaseKeeper
 from mulligan.actors.live import LiveOutput
+from mulligan.actors.passing_on import PassingOn
 from mulligan.actors.priorities import RunPriorities
 from mulligan.actors.roster import Roster
 from mulligan.actors.server_clock import ServerClocks
@@ -74,6 +75,7 @@ class Runtime:
         """waits so many seconds before an append that got no answer is tried again"""
         self.hints = Hints(broker)
         self._priorities = RunPriorities(store)
+        self.passing_on = PassingOn(self.hints.send)
         self.slots = SlotKeeper(
             slots or MemorySlots(lambda: int(time.time() * 1_000)),
             lanes or Lanes({}),

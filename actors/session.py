@@ -61,9 +61,8 @@ def work(runtime: Runtime, task: str) -> None:
     """
     run, _, _ = parse_task(task)
     reach("message.read")
-    missing = runtime.store.vault.missing(run)
-    if missing is not None:  # a worker that has it finds the task due
-        _log.info("left_to_others", run=run, payload_key=missing)
+    vault = runtime.store.vault
+    if vault.lacking and runtime.passing_on.left(vault, task):
         return
     sent_s = runtime.leases.now_s()
     claimed = runtime.store.claim(run, task, mint(), runtime.lease_ms)
@@ -184,6 +183,7 @@ class Session:
         except PayloadKeyMissing as error:  # for workers that have it; from now on left unclaimed
             _log.error("task_left", reason=str(error))
             self._give_back()
+            self.runtime.passing_on.left(self.runtime.store.vault, self.task)
         except EventUnreadable as error:  # by a newer version of the code: for its workers
             _log.error("task_left", reason=str(error))
             self._leave_for(UNREADABLE_AGAIN_MS)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hmac
 import os
-from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
+from binascii import a2b_base64, b2a_base64
 from typing import Any
 
 import msgspec
@@ -31,8 +31,10 @@ class DataKey:
     """
 
     def __init__(self, run: str, id: str, secret: bytes) -> None:  # noqa: A002 - the field's name
+        from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+        self._refusals = (InvalidTag, ValueError)
         self.run = run
         self.id = id
         self._aead: Any = AESGCM(_derived(secret, b"contents"))
@@ -54,13 +56,11 @@ class DataKey:
         Raises:
             EventUnreadable: it is not what was sealed there with this key.
         """
-        from cryptography.exceptions import InvalidTag
-
         try:
             data: bytes = self._aead.decrypt(
                 sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _place((self.run, *place))
             )
-        except (InvalidTag, ValueError):
+        except self._refusals:
             raise EventUnreadable(
                 f"run {self.run!r}: {place[0]}: what is stored is not what was encrypted there: "
                 "it was damaged, or tampered with"
@@ -69,7 +69,7 @@ class DataKey:
 
     def seal_text(self, data: bytes, *place: object) -> bytes:
         """The same as a JSON string, for places that hold JSON."""
-        return b'"' + b64encode(self.seal(data, *place)) + b'"'
+        return b'"' + b2a_base64(self.seal(data, *place), newline=False) + b'"'
 
     def open_text(self, sealed: bytes, *place: object) -> bytes:
         """
@@ -79,7 +79,7 @@ class DataKey:
             EventUnreadable: as `open`.
         """
         try:
-            text = b64decode(bytes(sealed).strip(b'"'), validate=True)
+            text = a2b_base64(sealed[1:-1], strict_mode=True)
         except NotBase64:
             text = b""
         return self.open(text, *place)

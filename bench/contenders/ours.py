@@ -75,9 +75,9 @@ def let_go(input: int) -> int:  # noqa: A002 - the name of a run's input
 class Ours:
     """A client, and a worker in the same process."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, *, payload_keys: str | None = None) -> None:
         self._folder = folder
-        settings = Settings(redis_url=url, data_dir=folder)
+        settings = Settings(redis_url=url, data_dir=folder, payload_keys=payload_keys)
         self.client = Client(settings)
         self._runtime = assemble(settings)
         self._ids = count()
