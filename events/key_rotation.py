@@ -41,7 +41,13 @@ class Rotated(msgspec.Struct, kw_only=True):
 
 
 def rotate(store: EventStore, keys: PayloadKeys) -> Rotated:
-    """Move the data keys of all runs to the first payload key, those of archived runs too."""
+    """
+    Move the data keys of all runs to the first payload key, those of archived runs too.
+
+    Raises:
+        PayloadKeyMissing: another key of that name is in use.
+    """
+    store.use_payload_key(keys.first.name, keys.first.fingerprint)
     done = Rotated()
     changes = _changes(store, keys, done)
     while batch := list(islice(changes, BATCH)):

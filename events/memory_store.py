@@ -73,7 +73,7 @@ class MemoryEventStore(MemoryFeed):
         self._data_keys: dict[str, bytes] = {}
         self._payload_keys: dict[str, str] = {}
         self.vault = Vault(
-            payload_keys, lambda runs: [*map(self._data_keys.get, runs)], self._use_payload_key
+            payload_keys, lambda runs: [*map(self._data_keys.get, runs)], self.use_payload_key
         )
         self._runs: dict[str, MemoryRun] = {}
         self._tasks: dict[str, MemoryTask] = {}
@@ -450,7 +450,8 @@ class MemoryEventStore(MemoryFeed):
         """See `EventStore.retire_payload_key`."""
         self._payload_keys.pop(name, None)
 
-    def _use_payload_key(self, name: str, fingerprint: str) -> None:
+    def use_payload_key(self, name: str, fingerprint: str) -> None:
+        """See `EventStore.use_payload_key`."""
         if self._payload_keys.setdefault(name, fingerprint) != fingerprint:
             raise PayloadKeyMissing("this log's runs", name, other=True)
 

@@ -100,7 +100,7 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         self._asked_partitions = partitions
         self._partitions: list[Keys] = []
         self._lock = Lock()
-        self.vault = Vault(payload_keys, self._data_keys, self._use_payload_key)
+        self.vault = Vault(payload_keys, self._data_keys, self.use_payload_key)
 
     # --- Writing ---------------------------------------------------------------------------------
 
@@ -351,13 +351,8 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         with answers(self._place):
             self._client.hdel(payload_keys_key(), name)
 
-    def _use_payload_key(self, name: str, fingerprint: str) -> None:
-        """
-        Say that data keys are wrapped by a payload key from now on.
-
-        Raises:
-            PayloadKeyMissing: others of that name are wrapped by another one.
-        """
+    def use_payload_key(self, name: str, fingerprint: str) -> None:
+        """See `EventStore.use_payload_key`."""
         with answers(self._place):
             self._client.execute_command("HSETNX", payload_keys_key(), name, fingerprint)
         if self.payload_keys_in_use().get(name, fingerprint) != fingerprint:

@@ -464,6 +464,15 @@ class EventStore(Protocol):
         """The names and fingerprints of payload keys by which data keys were wrapped."""
         ...
 
+    def use_payload_key(self, name: str, fingerprint: str) -> None:
+        """
+        Say that data keys are wrapped by a payload key from now on.
+
+        Raises:
+            PayloadKeyMissing: others are wrapped by another one of that name.
+        """
+        ...
+
     def retire_payload_key(self, name: str) -> None:
         """No data key is wrapped by that payload key any more."""
         ...

@@ -100,11 +100,20 @@ def flow(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def serving(server: ValkeyServer, folder: Path, access: Access, *flows: Path) -> Iterator[Api]:
-    """An API on an empty log."""
-    with server.client() as connection:
-        connection.flushall()
-    with Client(Settings(redis_url=server.url, data_dir=folder)) as client:
+def serving(
+    server: ValkeyServer,
+    folder: Path,
+    access: Access,
+    *flows: Path,
+    payload_keys: str | None = None,
+    empty: bool = True,
+) -> Iterator[Api]:
+    """An API on a log, an empty one if not told otherwise."""
+    if empty:
+        with server.client() as connection:
+            connection.flushall()
+    settings = Settings(redis_url=server.url, data_dir=folder, payload_keys=payload_keys)
+    with Client(settings) as client:
         api = Api(client, access, Catalogue(sources=map(str, flows)))
         try:
             yield api
