@@ -29,7 +29,9 @@ def keys_of(text: str) -> PayloadKeys:
 
 
 @pytest.mark.parametrize(
-    "text", [f"{A},{B}", f"{A}\n{B}\n", f"# first\n{A}\n\n  # then\n{B}", f" {A} , {B} "]
+    "text",
+    [f"{A},{B}", f"{A}\n{B}\n", f"# first\n{A}\n\n  # then\n{B}", f" {A} , {B} "],
+    ids=["commas", "lines", "remarks", "blanks"],
 )
 def test_a_list_stands_on_one_line_or_on_several(text: str) -> None:
     keys = keys_of(text)
@@ -48,6 +50,7 @@ def test_a_list_stands_on_one_line_or_on_several(text: str) -> None:
         (f"{A},{new_key('a')}", "the same name stands there twice"),
         (f"{A},b:{A[2:]}", "the same key stands there under two names"),
     ],
+    ids=["empty", "no key", "short", "name", "same name", "same key"],
 )
 def test_a_list_that_is_none_is_refused_without_a_word_of_it(text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told) as refused:
