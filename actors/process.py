@@ -72,6 +72,9 @@ class WorkingRuntime(Protocol):
     def send(self, task: str) -> None:
         """Wake whoever works `task`."""
 
+    def look_around(self) -> None:
+        """What else is looked after every few seconds."""
+
 
 RuntimeFactory = Callable[[Settings, str | None], WorkingRuntime]
 """Makes the runtime of a process from settings and the `APP` of the command line."""
@@ -118,7 +121,7 @@ def working(
         lambda: queue_length(runtime.broker),
         seen=runtime.clocks.seen,
     )
-    rounds = Rounds(runtime.store, runtime.roster)
+    rounds = Rounds(runtime.store, runtime.roster, also=runtime.look_around)
     runtime.leases.start()
     worker.start()
     reconciler.start()

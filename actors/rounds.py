@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -33,18 +34,20 @@ _log = structlog.get_logger(__name__)
 
 
 class Rounds:
-    """The thread that makes them."""
+    """The thread that makes them; `also` is what is looked after in each."""
 
     def __init__(
         self,
         store: EventStore,
         roster: Roster,
         *,
+        also: Callable[[], None] = lambda: None,
         audit_s: float = AUDIT_S,
         seed: int | None = None,
     ) -> None:
         self._store = store
         self._roster = roster
+        self._also = also
         self._audit_s = audit_s
         # Workers that were started together should not audit together.
         self._random = random.Random(seed)
@@ -70,6 +73,7 @@ class Rounds:
         """Announce; audit if it is time. The more workers there are, the rarer each one audits."""
         try:
             alive = len(self._roster.announce())
+            self._also()
             if time.monotonic() >= self._audit_at_s:
                 pause_s = self._audit_s * max(alive, 1) * self._random.uniform(0.5, 1.5)
                 self._audit_at_s = time.monotonic() + pause_s

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import dramatiq
 
+from mulligan.actors.admission import Admission
 from mulligan.actors.cache import RunCache
 from mulligan.actors.calls import caller
 from mulligan.actors.code import CodeTable
@@ -76,12 +77,10 @@ class Runtime:
         self.hints = Hints(broker)
         self._priorities = RunPriorities(store)
         self.passing_on = PassingOn(self.hints.send)
-        self.slots = SlotKeeper(
-            slots or MemorySlots(lambda: int(time.time() * 1_000)),
-            lanes or Lanes({}),
-            caller(store, self.send),
-            hold_ms=lease_ms,
-        )
+        slots = slots or MemorySlots(lambda: int(time.time() * 1_000))
+        call = caller(store, self.send)
+        self.slots = SlotKeeper(slots, lanes or Lanes({}), call, hold_ms=lease_ms)
+        self.admission = Admission(slots, call)
         for name in ACTORS.values():
             self._declare(name)
 
@@ -89,6 +88,19 @@ class Runtime:
         """Wake whoever works `task`, by its run's priority."""
         run, _, _ = parse_task(task)
         self.hints.send(task, self._priorities.of(run))
+
+    def look_around(self) -> None:
+        """Every few seconds: give back the places of tenants' runs that do not go on."""
+        self.admission.look(self._goes_on)
+
+    def _goes_on(self, run: str) -> bool:
+        """Whether a run is there and neither ended nor paused."""
+        row = self.store.row(run)
+        if row is None or row.phase in ("closed", "archived"):
+            return False
+        fold = self.cache.fold(run)
+        fold.reach(row.version)
+        return fold.branch().status != "paused"
 
     def close(self) -> None:
         """Let go of connections and threads."""

@@ -31,12 +31,13 @@ from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import node_of_invocation
 from mulligan.events.keys import partition_of
 from mulligan.events.store import Append, ByTask, Held, Move, NotClaimed
-from mulligan.events.tasks import overseer_subject, parse_task
+from mulligan.events.tasks import overseer_subject, parse_task, run_task
 from mulligan.logs import bound, stack_of
 
 if TYPE_CHECKING:
     from mulligan.actors.leases import Lease
     from mulligan.actors.runtime import Runtime
+    from mulligan.projections.state import RunState
 
 TURN_S = 0.25
 """
@@ -129,6 +130,7 @@ class Session:
         self._taken = taken
         self._until_s = until_s
         self._took_over = claimed.claims > 0
+        self._counted = False
         self.fold = runtime.cache.fold(run)
         self._version = claimed.version
         self._server_ms = claimed.now_ms
@@ -166,6 +168,15 @@ class Session:
             return 0
         partition = partition_of(self.run, self.runtime.store.partitions())
         return self.runtime.clocks.others_end_in_ms(partition)
+
+    def turn_ms(self, state: RunState) -> int | None:
+        """How long the run has to wait before it may begin; None: it may, or has begun."""
+        if state.tenant is None or self.task != run_task(self.run):
+            return None
+        if not self._counted:
+            self._counted = True
+            self.runtime.admission.keep(state)
+        return self.runtime.admission.wait_ms(state)
 
     def go_on(self) -> None:
         """Decide and do, one thing at a time, until the task is released, lost or parked."""

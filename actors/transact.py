@@ -42,6 +42,7 @@ from mulligan.errors import (
 )
 from mulligan.events.crash_points import reach
 from mulligan.events.envelope import NewEvent
+from mulligan.events.facts import RunPaused
 from mulligan.events.payload import Payload
 from mulligan.events.sealed import unseal
 from mulligan.events.store import Append, Appended, ByTask, Claimed, Held, Take
@@ -97,7 +98,8 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
     goes_onward = session.may_go_onward
     for left in reversed(range(MAX_DECISIONS)):
         record_only = record_only or (left == 0 and outcome is not None)
-        state, context = fold.branch(), _context(session)
+        state = fold.branch()
+        context = _context(session, state)
         decision = decide_in_lane(
             session.slot, state, session.task, context, outcome, record_only=record_only
         )
@@ -140,6 +142,8 @@ def transact(session: Session, outcome: Outcome | None) -> Decision | None:
             runtime.hints.send_all(others, state.priority)
             reach("append.after")
             runtime.tracing.appended(session.run, append.op, appended)
+            if state.tenant is not None and _stands(decision):
+                runtime.admission.over(session.run, state.tenant)
             if missing is not None:
                 raise missing
             return decision
@@ -156,7 +160,14 @@ def _onward(state: RunState, task: str, decision: Decision, context: Context) ->
         return decision
 
 
-def _context(session: Session) -> Context:
+def _stands(decision: Decision) -> bool:
+    """Whether the run has ended with it, or waits for a person."""
+    return decision.phase == "closed" or any(
+        isinstance(event.data, RunPaused) for event in decision.events
+    )
+
+
+def _context(session: Session, state: RunState) -> Context:
     def value_of(payload: Payload) -> Any:
         return session.runtime.cache.value(session.run, payload)
 
@@ -172,6 +183,7 @@ def _context(session: Session) -> Context:
         random.random(),
         candidate_of,
         others_end_in_ms=session.others_end_in_ms(),
+        turn_ms=session.turn_ms(state),
     )
 
 

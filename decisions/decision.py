@@ -22,10 +22,14 @@ from mulligan.schemas.run_context import RunContext
 
 
 class NoSlot(msgspec.Struct, frozen=True):
-    """A request has to wait in `lane`: look again after `wait_ms`, or when called (REC-34)."""
+    """
+    A request has to wait in `lane`: look again after `wait_ms`, or when called (REC-34). `tenant`:
+    it is that tenant's limit which is reached.
+    """
 
     lane: str
     wait_ms: int
+    tenant: str | None = None
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -34,7 +38,8 @@ class Context(msgspec.Struct, frozen=True):
     a payload (content-addressed, so the same whenever it is read), how a request would leave,
     `chance`, a random number from 0 to 1 for the jitter of waits, the candidate that is sealed for
     a task of the overseer's, None once it is gone, `no_slot`, if it is known that no request may
-    leave now, and how long a worker that lost the task may still do what it was doing.
+    leave now, how long a worker that lost the task may still do what it was doing, and `turn_ms`,
+    if the run's tenant may not have it begin now: when to look again, if it is not called.
     """
 
     now_ms: int
@@ -44,6 +49,7 @@ class Context(msgspec.Struct, frozen=True):
     candidate_of: Callable[[str], str | None]
     no_slot: NoSlot | None = None
     others_end_in_ms: int = 0
+    turn_ms: int | None = None
 
 
 class ModelOutcome(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from mulligan.events.facts import (
     RunResumed,
     ToolApproved,
     ToolDenied,
+    TurnAwaited,
 )
 from mulligan.events.ids import invocation_of_call, node_of_invocation
 from mulligan.events.payload import Payload, canonical, digest_of
@@ -56,10 +57,13 @@ def request(
     origin_window: str | None = None,
     correlation: str | None = None,
     traceparent: str | None = None,
+    tenant: str | None = None,
+    turn_ms: int | None = None,
 ) -> Append:
     """
     Ask for a run. The same id with the same workflow name and input is the same run, whatever
-    became of the workflow's text in between.
+    became of the workflow's text in between. With `turn_ms` it stands in line for its tenant, and
+    looks by itself after that, if nobody calls it.
     """
     fact = RunRequested(
         workflow=plan.name,
@@ -71,13 +75,19 @@ def request(
         origin_window=origin_window,
         priority=priority,
         traceparent=traceparent,
+        tenant=tenant,
+    )
+    waits = (
+        (NewEvent(TurnAwaited(tenant=tenant)),)
+        if tenant is not None and turn_ms is not None
+        else ()
     )
     return Append(
         run=run,
         op=op,
         writer=AsNew(digest_of(canonical([plan.name, input]))),
-        events=(NewEvent(fact),),
-        moves=(Move(run_task(run), "ready", delay_ms),),
+        events=(NewEvent(fact), *waits),
+        moves=(Move(run_task(run), "ready", max(delay_ms, turn_ms or 0)),),
         correlation=correlation,
     )
 

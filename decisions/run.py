@@ -27,6 +27,7 @@ from mulligan.events.facts import (
     RunPaused,
     RunStarted,
     ToolOutcomeUnknown,
+    TurnAwaited,
 )
 from mulligan.events.ids import instance_id
 from mulligan.events.payload import Payload
@@ -59,7 +60,7 @@ def advance(state: RunState, context: Context) -> Step:
     if state.ended:
         return Step(release=Release("end"))
     if state.status == "queued":
-        return Step((NewEvent(RunStarted()),))
+        return _begin(state, context)
     if state.status == "cancelling":
         return cancel(state, context)
     if state.failed_node is None:
@@ -67,6 +68,15 @@ def advance(state: RunState, context: Context) -> Step:
         if moved:
             return Step(moved)
     return _finish(state, context)
+
+
+def _begin(state: RunState, context: Context) -> Step:
+    """The run's start; or its wait, told once, while its tenant may not have another."""
+    if context.turn_ms is None:
+        return Step((NewEvent(RunStarted()),))
+    told = state.tenant is None or state.awaits_turn
+    waits = () if told else (NewEvent(TurnAwaited(tenant=state.tenant or "")),)
+    return Step(waits, release=Release("timer", context.turn_ms))
 
 
 def _plan(state: RunState) -> tuple[NodePlan, ...]:

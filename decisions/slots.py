@@ -27,7 +27,7 @@ def wait_in_lane(state: RunState, task: str, effect: AskModel, no_slot: NoSlot) 
     if asking is None or (place is not None and place.lane == no_slot.lane):
         return Step(release=release)
     request = effect.prepared.request
-    waits = SlotAwaited(invocation=asking.id, lane=no_slot.lane)
+    waits = SlotAwaited(invocation=asking.id, lane=no_slot.lane, tenant=no_slot.tenant)
     return Step((NewEvent(waits, node=request.node, attempt=request.attempt),), release=release)
 
 

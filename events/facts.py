@@ -122,7 +122,8 @@ class OutputIssue(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class RunRequested(Fact, frozen=True, kw_only=True):
     """
     A producer asked for a run. `plan` is the compiled workflow, whole, as it will be worked;
-    `traceparent` the span in which it was asked for, as W3C Trace Context writes it.
+    `traceparent` the span in which it was asked for, as W3C Trace Context writes it, `tenant` whom
+    it is for: whose limits it is held to.
     """
 
     workflow: str
@@ -134,6 +135,16 @@ class RunRequested(Fact, frozen=True, kw_only=True):
     origin_window: str | None = None
     priority: Priority = 0
     traceparent: str | None = None
+    tenant: str | None = None
+
+
+class TurnAwaited(Fact, frozen=True, kw_only=True):
+    """
+    A run can't begin yet: its tenant, or all tenants together, have as many at once as they may.
+    It begins by itself when its turn comes. Recorded when the wait begins.
+    """
+
+    tenant: str
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):
@@ -296,11 +307,12 @@ class SignalTimedOut(Fact, frozen=True, kw_only=True):
 class SlotAwaited(Fact, frozen=True, kw_only=True):
     """
     A request has to wait, since its provider takes no more now: it stands in `lane` until it leaves
-    (REC-34). Recorded when the wait begins.
+    (REC-34), or since a limit of the run's `tenant` is reached. Recorded when the wait begins.
     """
 
     invocation: str
     lane: str
+    tenant: str | None = None
 
 
 class ModelRequested(Fact, frozen=True, kw_only=True):

@@ -92,7 +92,9 @@ def settings_key(workflow: str) -> str:
 
 class SlotKeys:
     """
-    The keys of one lane. All lanes share a hash tag, so that one call renews what a process holds.
+    The keys of one lane, or of what a tenant holds. All share a hash tag, so that one call renews
+    what a process holds; `lua/slots.lua` makes the same names for the lanes that it finds, and from
+    `flows` and `turns` for tenants.
     """
 
     def __init__(self, lane: str) -> None:
@@ -104,12 +106,23 @@ class SlotKeys:
         self.called = f"{at}:called:{lane}"
         """sorted set: waiter that was called → server milliseconds when its place is lost"""
         self.meter = f"{at}:meter:{lane}"
-        """hash: when the rate is used up, until when nobody may take a slot"""
+        """hash: when the rate is used up, until when nobody may take a slot, and the limits"""
+        self.flows = f"{at}:flows:{lane}"
+        """sorted set: tenant with waiters (empty: those without one) → its turn"""
+        self.turns = f"{at}:turns:"
+        """sorted sets, by `<tenant>:<lane>`: waiter → server milliseconds since when it waits"""
+        self.lanes = f"{at}:lanes:{lane}"
+        """set, of what a tenant holds: the lanes where it has waiters"""
 
 
 def lanes_key() -> str:
     """sorted set: lane → server milliseconds at which somebody last looked for a slot"""
     return f"{PREFIX}:{{slots}}:lanes"
+
+
+def tenants_key() -> str:
+    """hash: tenant → its limits, packed; see `events/tenants.py`"""
+    return f"{PREFIX}:{{slots}}:tenants"
 
 
 def queue_key(queue: str, priority: int) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from mulligan.events.keys import SlotKeys, lanes_key
+from msgspec.structs import replace
+
+from mulligan.events.keys import SlotKeys, lanes_key, tenants_key
 from mulligan.events.redis_connection import (
     Server,
     answers,
@@ -16,7 +18,10 @@ from mulligan.events.redis_connection import (
     place_of,
 )
 from mulligan.events.redis_scripts import Scripts
-from mulligan.events.slots import Called, Lane, Load, Queued, Taken
+from mulligan.events.slots import Called, Lane, Load, Queued, Refused, Taken
+from mulligan.events.tenants import RUNS
+
+_REFUSED = 2
 
 
 class RedisSlots:
@@ -38,23 +43,51 @@ class RedisSlots:
         self._scripts = Scripts(self._client, heads=script_heads)
 
     def take(
-        self, lane: Lane, waiter: str, token: str, *, hold_ms: int, since_ms: int | None = None
-    ) -> Taken | Queued:
+        self,
+        lane: Lane,
+        waiter: str,
+        token: str,
+        *,
+        hold_ms: int,
+        since_ms: int | None = None,
+        tenant: str | None = None,
+        tokens: int = 0,
+        bounded: bool = False,
+    ) -> Taken | Queued | Refused:
         """See `Slots.take`."""
-        taken, wait_ms, ahead, *called = self._call(
-            "take", lane, waiter, token, hold_ms, since_ms or 0
-        )
-        return Taken(_called(called)) if taken else Queued(wait_ms, ahead, _called(called))
+        asked = (waiter, token, hold_ms, since_ms or 0, tokens, int(bounded))
+        taken, wait_ms, ahead, by_tenant, *called = self._call("take", lane, tenant, *asked)
+        if taken == _REFUSED:
+            return Refused(ahead)
+        if taken:
+            return Taken(_called(called))
+        return Queued(wait_ms, ahead, _called(called), by_tenant=bool(by_tenant))
 
-    def give_back(self, lane: Lane, token: str, *, pause_ms: int = 0) -> tuple[Called, ...]:
+    def give_back(
+        self,
+        lane: Lane,
+        token: str,
+        *,
+        pause_ms: int = 0,
+        tenant: str | None = None,
+        tokens: int = 0,
+    ) -> tuple[Called, ...]:
         """See `Slots.give_back`."""
-        _, _, _, *called = self._call("give", lane, token, pause_ms)
+        _, _, _, _, *called = self._call("give", lane, tenant, token, pause_ms, tokens)
         return _called(called)
 
-    def leave(self, lane: Lane, waiter: str) -> tuple[Called, ...]:
+    def leave(self, lane: Lane, waiter: str, *, tenant: str | None = None) -> tuple[Called, ...]:
         """See `Slots.leave`."""
-        _, _, _, *called = self._call("leave", lane, waiter)
+        _, _, _, _, *called = self._call("leave", lane, tenant, waiter)
         return _called(called)
+
+    def keep(self, lane: Lane, token: str, *, hold_ms: int, tenant: str) -> None:
+        """See `Slots.keep`."""
+        self._call("keep", lane, tenant, token, hold_ms)
+
+    def unrenewed(self, hold_ms: int) -> tuple[str, ...]:
+        """See `Slots.unrenewed`."""
+        return tuple(token.decode() for token in self._call("unrenewed", RUNS, None, hold_ms))
 
     def renew(self, held: Sequence[tuple[Lane, str]], hold_ms: int) -> None:
         """See `Slots.renew`."""
@@ -72,28 +105,51 @@ class RedisSlots:
         return {name: self._load(name) for name in (lane.decode() for lane in lanes)}
 
     def _load(self, name: str) -> Load:
-        held, waiting, paused_ms = self._call("look", Lane(name=name))
+        held, waiting, paused_ms = self._call("look", Lane(name=name), None)
         return Load(held=held, waiting=waiting, paused_ms=paused_ms)
+
+    def limits(self) -> dict[str, str]:
+        """See `Slots.limits`."""
+        with answers(self._place):
+            kept = cast("dict[bytes, bytes]", self._client.hgetall(tenants_key()))
+        return {tenant.decode(): packed.decode() for tenant, packed in kept.items()}
+
+    def limit(self, tenant: str, packed: str | None) -> tuple[Called, ...]:
+        """See `Slots.limit`."""
+        with answers(self._place):
+            if packed is None:
+                self._client.execute_command("HDEL", tenants_key(), tenant)
+            else:
+                self._client.execute_command("HSET", tenants_key(), tenant, packed)
+            lanes = cast("list[bytes]", self._client.zrange(lanes_key(), 0, -1))
+        names = [lane.decode() for lane in lanes]
+        return tuple(
+            replace(one, lane=one.lane or name)
+            for name in names
+            if not name.startswith("tenant/")
+            for one in _called(self._call("call", Lane(name=name), None)[4:])
+        )
 
     def close(self) -> None:
         """See `Slots.close`."""
         if self._owns_client:
             disconnect_idle(self._client)
 
-    def _call(self, action: str, lane: Lane, *arguments: str | int) -> list[Any]:
-        keys = SlotKeys(lane.name)
+    def _call(
+        self, action: str, lane: Lane, tenant: str | None, *arguments: str | int
+    ) -> list[Any]:
         limits = [lane.concurrent or 0, lane.burst, lane.spacing_ms]
         with answers(self._place):
             reply: list[Any] = self._scripts.call(
                 "slots",
-                [keys.held, keys.waiting, keys.called, keys.meter, lanes_key()],
-                [action, lane.name, *limits, *arguments],
+                [lanes_key(), tenants_key()],
+                [action, lane.name, *limits, tenant or "", *arguments],
             )
         return reply
 
 
 def _called(reply: list[Any]) -> tuple[Called, ...]:
     return tuple(
-        Called(waiter.decode(), delay_ms)
-        for waiter, delay_ms in zip(reply[::2], reply[1::2], strict=True)
+        Called(waiter.decode(), delay_ms, lane.decode() or None, tenant.decode() or None)
+        for waiter, delay_ms, lane, tenant in zip(*(iter(reply),) * 4, strict=True)
     )

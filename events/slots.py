@@ -1,10 +1,16 @@
 """
-The port to the slots: who may ask a model now, where its provider limits how many may.
+The port to the slots: who may ask a model now, where its provider limits how many may; and which
+runs of tenants may begin.
 
 A **lane** is what has limits of its own: a provider, or one of its models, at an address. A slot of
 a lane is held by whoever asks, under a token, for a while that is renewed; a holder that dies is
 out when it ends. Whoever finds none waits in the lane, by the moment it began to: the first ones
 are called as slots come free, and come by themselves some time later if no call reaches them.
+
+Where slots are taken for **tenants** (`tenants.py`), those who wait in a lane take turns: each
+tenant's first before any one's second, so that nobody waits for more than one slot of each other
+tenant and those before it of its own. A tenant is held to its limits as well, in all lanes
+together; while it can't go on the others do.
 
 What each call promises stands here; `../tests/contract/test_slots.py` holds every implementation to
 it.
@@ -65,10 +71,15 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Called(msgspec.Struct, frozen=True):
-    """A waiter whose turn it is, `delay_ms` from now: to be told by whoever made the call."""
+    """
+    A waiter whose turn it is, `delay_ms` from now: to be told by whoever made the call. `lane` is
+    where it waits, if that is not the call's own, `tenant` for whom.
+    """
 
     waiter: str
     delay_ms: int
+    lane: str | None = None
+    tenant: str | None = None
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -80,12 +91,20 @@ class Taken(msgspec.Struct, frozen=True):
 class Queued(msgspec.Struct, frozen=True):
     """
     No slot now: one has a place in the lane, with so many `ahead`, is called or should look again
-    after `wait_ms`; and who is called.
+    after `wait_ms`; and who is called. `by_tenant`: it is the tenant's limit that is reached, and
+    those ahead are its own.
     """
 
     wait_ms: int
     ahead: int
     called: tuple[Called, ...] = ()
+    by_tenant: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No slot, and no place either: so many of the tenant wait, and no more may."""
+
+    waiting: int
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,23 +122,62 @@ class Slots(Protocol):
     """
 
     def take(
-        self, lane: Lane, waiter: str, token: str, *, hold_ms: int, since_ms: int | None = None
-    ) -> Taken | Queued:
+        self,
+        lane: Lane,
+        waiter: str,
+        token: str,
+        *,
+        hold_ms: int,
+        since_ms: int | None = None,
+        tenant: str | None = None,
+        tokens: int = 0,
+        bounded: bool = False,
+    ) -> Taken | Queued | Refused:
         """
         Take a slot for `hold_ms`, or a place among those who wait since `since_ms` (None: now, or
         since an earlier call of this waiter). A token that holds one already goes on holding it.
+        For a `tenant` it counts against its limits, with the `tokens` that the request is thought
+        to take; `bounded`: refused where more of the tenant's would wait than may.
         """
         ...
 
-    def give_back(self, lane: Lane, token: str, *, pause_ms: int = 0) -> tuple[Called, ...]:
+    def give_back(
+        self,
+        lane: Lane,
+        token: str,
+        *,
+        pause_ms: int = 0,
+        tenant: str | None = None,
+        tokens: int = 0,
+    ) -> tuple[Called, ...]:
         """
         Hold it no longer; nobody may take a slot for `pause_ms` from now, `LONGEST_PAUSE_MS` at
-        most. Without effect on slots that the token does not hold. Who is called.
+        most. Without effect on slots that the token does not hold. `tokens` is by how much the
+        request took more than was thought (below 0: less). Who is called.
         """
         ...
 
-    def leave(self, lane: Lane, waiter: str) -> tuple[Called, ...]:
+    def leave(self, lane: Lane, waiter: str, *, tenant: str | None = None) -> tuple[Called, ...]:
         """Wait no longer. Who is called."""
+        ...
+
+    def keep(self, lane: Lane, token: str, *, hold_ms: int, tenant: str) -> None:
+        """Hold a slot, whatever the limits say: of a run that goes on after a pause."""
+        ...
+
+    def unrenewed(self, hold_ms: int) -> tuple[str, ...]:
+        """
+        Tokens of begun runs whose time is over, a hundred at most: whoever gets them has
+        `hold_ms` to see whether they still go on. Those slots alone never run out by themselves.
+        """
+        ...
+
+    def limits(self) -> dict[str, str]:
+        """The limits that are set, packed, by tenant."""
+        ...
+
+    def limit(self, tenant: str, packed: str | None) -> tuple[Called, ...]:
+        """Set a tenant's limits; None: it has none of its own. Who is called now."""
         ...
 
     def renew(self, held: Sequence[tuple[Lane, str]], hold_ms: int) -> None:

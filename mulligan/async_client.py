@@ -25,6 +25,7 @@ from mulligan.decisions.answers import Given
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
+from mulligan.events.tenants import TenantLimits, TenantList
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
@@ -86,6 +87,7 @@ class AsyncClient:
         model: str | None = None,
         origin_window: str | None = None,
         traceparent: str | None = None,
+        tenant: str | None = None,
         told: Callable[[str], None] = kept_plan.warn,
     ) -> str:
         """See `Client.enqueue`."""
@@ -102,9 +104,18 @@ class AsyncClient:
                 origin_window=origin_window,
                 # Looked up here: the thread that makes the call is within no span.
                 traceparent=traceparent or current_traceparent(),
+                tenant=tenant,
                 told=told,
             )
         )
+
+    async def tenants(self) -> TenantList:
+        """See `Client.tenants`."""
+        return await self._call(self._client.tenants)
+
+    async def limit_tenant(self, tenant: str, limits: TenantLimits | None) -> None:
+        """See `Client.limit_tenant`."""
+        await self._call(partial(self._client.limit_tenant, tenant, limits))
 
     async def fork(self, run: str, at_version: int, *, run_id: str | None = None) -> str:
         """See `Client.fork`."""

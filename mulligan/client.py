@@ -43,6 +43,7 @@ from mulligan.events.file_archive import FileArchive
 from mulligan.events.payload import Payload
 from mulligan.events.payload_keys import payload_keys
 from mulligan.events.store import Append, EventStore
+from mulligan.events.tenants import TenantLimits, TenantList, check_tenant
 from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.run import fold
@@ -53,6 +54,7 @@ from mulligan.trace_context import check_traceparent, current_traceparent
 from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
+    from mulligan.actors.admission import Admission
     from mulligan.actors.archiver import Archived, Archiver
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
@@ -146,6 +148,8 @@ class Client:
             self.hints.close()
         if "deltas" in self.__dict__:
             self.deltas.close()
+        if "admission" in self.__dict__:
+            self.admission.close()
         self.store.close()
 
     @cached_property
@@ -162,6 +166,16 @@ class Client:
         from mulligan.events.redis_deltas import RedisDeltas
 
         return RedisDeltas(self._url, self.store.partitions, self.store.vault)
+
+    @cached_property
+    def admission(self) -> Admission:
+        """Which runs of tenants may begin, connected on first use."""
+        from mulligan.actors.admission import Admission
+        from mulligan.actors.calls import caller
+        from mulligan.events.redis_slots import RedisSlots
+
+        slots = RedisSlots(self._url)
+        return Admission(slots, caller(self.store, lambda task: self.hints.send(task, 0)))
 
     @cached_property
     def archiver(self) -> Archiver:
@@ -184,6 +198,7 @@ class Client:
         model: str | None = None,
         origin_window: str | None = None,
         traceparent: str | None = None,
+        tenant: str | None = None,
         told: Callable[[str], None] = kept_plan.warn,
     ) -> str:
         """
@@ -195,11 +210,13 @@ class Client:
         Where workers have more to do than they can, all of a run of `priority` -1 goes before what
         has 0, and that before 1. Its agents browse in the window `origin_window` of the browser
         bridge, and see the pages of no other. Its trace links to the span of `traceparent` (W3C
-        Trace Context), by default the one that this call is within.
+        Trace Context), by default the one that this call is within. It is held to the limits of
+        `tenant`, whom it is for, and waits its turn where they are reached.
 
         Raises:
             WorkflowInvalid, InvalidInput: the workflow, the input or an option can't be used.
             RunExists: the id is taken by a run with another input.
+            TenantQueueFull: as many of the tenant's runs wait as may.
         """
         if run_id is not None:
             check_run_id(run_id)
@@ -208,12 +225,17 @@ class Client:
         check_window(origin_window)
         if traceparent is not None:
             check_traceparent(traceparent)
+        if tenant is not None:
+            check_tenant(tenant)
         tags = check_tags(tags)
         check_json(input)
         plan = self.plan(workflow, model=model)
         check_models(plan)
         check_input(plan, input)
         run = run_id if run_id is not None else f"{plan.name}-{secrets.token_hex(6)}"
+        turn_ms = None
+        if tenant is not None and not delay_ms and (run_id is None or not self.store.row(run)):
+            turn_ms = self.admission.enter(run, tenant, bounded=True)
         append = people.request(
             run,
             _op(),
@@ -224,9 +246,11 @@ class Client:
             delay_ms=delay_ms,
             origin_window=origin_window,
             traceparent=traceparent or current_traceparent(),
+            tenant=tenant,
+            turn_ms=turn_ms,
         )
         appended = self.store.append(append)
-        if not delay_ms:  # a message would have it worked at once
+        if not delay_ms and turn_ms is None:  # a message would have it worked at once
             self.hints.send_all(append.moves, priority)
         if appended.repeated:
             self._tell_of_kept(run, plan, told)
@@ -300,6 +324,22 @@ class Client:
             ) from None
         data = msgspec.json.encode(dict(changes)) if changes else None
         self.store.keep_settings(workflow.name, data)
+
+    # --- Tenants ---------------------------------------------------------------------------------
+
+    def tenants(self) -> TenantList:
+        """The tenants, their limits, and what they take of them."""
+        return self.admission.tenants()
+
+    def limit_tenant(self, tenant: str, limits: TenantLimits | None) -> None:
+        """
+        Set a tenant's limits in the place of those it had, for everybody and at once; None: it has
+        none of its own. `*` stands for those without, `+` for all tenants together.
+
+        Raises:
+            InvalidInput: it can't be a tenant, or all together can't be limited so.
+        """
+        self.admission.limit(tenant, limits)
 
     # --- Readers ---------------------------------------------------------------------------------
 

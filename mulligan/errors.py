@@ -13,6 +13,7 @@ Every error that mulligan raises.
     │   ├── IntentsUnfit             intents of writes can't be kept outside the log
     │   ├── StoreUnavailable         no answer from the server; the call may be repeated as it is
     │   ├── StoreFull                the server is out of memory for new work
+    │   ├── TenantQueueFull          a tenant has as many runs in line as it may; ask again later
     │   └── StoreUnfit               the server evicts keys, or runs a version that can't work
     ├── AppendRefused                the log did not take an append; nothing was written
     │   ├── VersionConflict          CONFLICT: the run moved on since the person looked
@@ -66,6 +67,7 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "StoreUnfit",
+    "TenantQueueFull",
     "ToolError",
     "VerificationFailed",
     "VersionConflict",
@@ -143,6 +145,18 @@ class CodeMissing(EnvironmentUnfit):
     def __init__(self, message: str, code: str = "") -> None:
         self.code = code
         super().__init__(message)
+
+
+class TenantQueueFull(EnvironmentUnfit):
+    """A run is refused: as many of its tenant wait to begin as may. Asking again later is safe."""
+
+    def __init__(self, tenant: str, waiting: int) -> None:
+        self.tenant = tenant
+        self.waiting = waiting
+        super().__init__(
+            f"tenant {tenant!r} has {waiting:,} runs in line, as many as may wait: ask again when "
+            f"some have begun, or raise `queued` (mulligan tenants set {tenant} --queued N)"
+        )
 
 
 class ArchiveUnfit(EnvironmentUnfit):

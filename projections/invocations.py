@@ -33,7 +33,7 @@ on = registering(CHANGES)
 
 @on(facts.SlotAwaited)
 def _slot_awaited(state: RunState, event: Envelope, fact: facts.SlotAwaited) -> None:
-    place = Place(lane=fact.lane, since_ms=event.time_ms)
+    place = Place(lane=fact.lane, since_ms=event.time_ms, tenant=fact.tenant)
     invocation = state.invocations[fact.invocation]
     state.invocations[invocation.id] = replace(invocation, place=place)
 

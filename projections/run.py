@@ -68,14 +68,20 @@ def _requested(state: RunState, event: Envelope, fact: facts.RunRequested) -> No
     state.tags = fact.tags
     state.priority = fact.priority
     state.origin_window = fact.origin_window
+    state.tenant = fact.tenant
     state.correlation = event.correlation
     state.requested_ms = event.time_ms
     graph.begin(state, plan)
 
 
+@on(facts.TurnAwaited)
+def _turn_awaited(state: RunState, event: Envelope, fact: facts.TurnAwaited) -> None:
+    state.awaits_turn = state.status == "queued"
+
+
 @on(facts.RunStarted)
 def _started(state: RunState, event: Envelope, fact: facts.RunStarted) -> None:
-    state.status = "running"
+    state.status, state.awaits_turn = "running", False
     state.started_ms = event.time_ms
 
 
@@ -83,6 +89,7 @@ def _started(state: RunState, event: Envelope, fact: facts.RunStarted) -> None:
 def _paused(state: RunState, event: Envelope, fact: facts.RunPaused) -> None:
     if state.status in ("queued", "running"):
         state.status, state.reason, state.detail = "paused", fact.reason, fact.detail
+        state.was_paused = True
 
 
 @on(facts.RunResumed)

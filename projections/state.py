@@ -155,10 +155,11 @@ class Trouble(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where a request waits for a slot, and since when."""
+    """Where a request waits for a slot, and since when; `tenant`: for a limit of that tenant."""
 
     lane: str
     since_ms: int
+    tenant: str | None = None
 
 
 MAX_OUTPUT_REPAIR_ATTEMPTS_PER_INVOCATION = 1
@@ -396,6 +397,11 @@ class RunState(msgspec.Struct, kw_only=True):
     cancel_requested_ms: int | None = None
     origin_window: str | None = None
     """where it was asked for: the browser window whose pages it sees"""
+    tenant: str | None = None
+    """whom it is for"""
+    awaits_turn: bool = False
+    """it has not begun, since its tenant has as many runs at once as it may"""
+    was_paused: bool = False
     requested_ms: int | None = None
     started_ms: int | None = None
     ended_ms: int | None = None

@@ -117,7 +117,12 @@ _SAY: dict[type[Fact], Callable[[Any], str]] = {
         f"waits {f.delay_ms} ms before attempt {f.next_attempt}{_cause(f.cause)}"
     ),
     facts.TimerFired: lambda f: f"{f.purpose} timer fired",
-    facts.SlotAwaited: lambda f: f"waits for a slot of {f.lane}",
+    facts.TurnAwaited: lambda f: f"waits: tenant {f.tenant} has as many runs at once as it may",
+    facts.SlotAwaited: lambda f: (
+        f"waits for a slot of {f.lane}"
+        if f.tenant is None
+        else f"waits: tenant {f.tenant} has taken what it may of models"
+    ),
     facts.ModelRequested: lambda f: (
         f"{f.request_id} → {f.model}, turn {f.turn}, mode {f.mode}{_sent(f)}"
         f"{_more(f.retry_of and f'after {f.retry_of}')}"

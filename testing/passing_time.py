@@ -10,6 +10,9 @@ from redis import Redis
 
 from mulligan.events.keys import Keys, SlotKeys, lanes_key, workers_keys
 
+_MOMENTS = (b"next", b"paused", b"tokens")
+"""What of a lane's meter is a time."""
+
 
 def pass_time(client: Redis, ms: int, *, partitions: int = 1) -> None:
     """
@@ -42,7 +45,8 @@ def _pass_in_lane(client: Redis, keys: SlotKeys, ms: int) -> None:
     for key in (keys.held, keys.called):
         _bring_nearer(client, key, ms)
     for field, at in cast("dict[bytes, bytes]", client.hgetall(keys.meter)).items():
-        client.hset(keys.meter, field.decode(), float(at) - ms)
+        if field in _MOMENTS:
+            client.hset(keys.meter, field.decode(), float(at) - ms)
 
 
 def _age(client: Redis, followers: str, ms: int) -> None:
