@@ -219,7 +219,7 @@ class MemorySlots:
             if other == who:
                 before = False
             else:
-                place += int(min(self._ready(standing, other), ahead + before))
+                place += int(max(0, min(self._ready(standing, other), ahead + before)))
         return place
 
     def _ready(self, standing: _Standing, who: str) -> float:
