@@ -128,6 +128,11 @@ class Admission:
         empty = limits is None or limits == TenantLimits()
         self.tell(self._slots.limit(tenant, None if empty else packed(limits or TenantLimits())))
 
+    def own_limits(self, tenant: str) -> TenantLimits:
+        """A tenant's limits of its own, or those that `DEFAULT` and `TOGETHER` stand for."""
+        kept = self._slots.limits().get(tenant)
+        return unpacked(kept) if kept is not None else TenantLimits()
+
     def tenants(self) -> TenantList:
         """The tenants, their limits, and what they take of them."""
         own = {tenant: unpacked(text) for tenant, text in self._slots.limits().items()}

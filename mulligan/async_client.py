@@ -113,6 +113,10 @@ class AsyncClient:
         """See `Client.tenants`."""
         return await self._call(self._client.tenants)
 
+    async def own_limits(self, tenant: str) -> TenantLimits:
+        """See `Client.own_limits`."""
+        return await self._call(partial(self._client.own_limits, tenant))
+
     async def limit_tenant(self, tenant: str, limits: TenantLimits | None) -> None:
         """See `Client.limit_tenant`."""
         await self._call(partial(self._client.limit_tenant, tenant, limits))

@@ -48,6 +48,7 @@ _COMMANDS = {
     "signal": "tell a run of something that it waits for",
     "status": "one run, or the list of all",
     "tail": "events as JSON lines",
+    "tenants": "limits of tenants, and what they take of them",
     "trace": "what happened in a run, step by step",
     "usage": "tokens and cost, as providers reported them",
     "verify": "fold runs twice and check their histories",

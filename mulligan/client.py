@@ -331,6 +331,10 @@ class Client:
         """The tenants, their limits, and what they take of them."""
         return self.admission.tenants()
 
+    def own_limits(self, tenant: str) -> TenantLimits:
+        """A tenant's limits of its own, or those that `*` and `+` stand for."""
+        return self.admission.own_limits(tenant)
+
     def limit_tenant(self, tenant: str, limits: TenantLimits | None) -> None:
         """
         Set a tenant's limits in the place of those it had, for everybody and at once; None: it has

@@ -49,6 +49,13 @@ def why(state: RunState) -> str:
     return ": ".join(filter(None, (state.reason, told)))
 
 
+def waits(state: RunState) -> str:
+    """Why a run that was asked for has not begun, in a line; empty where nothing keeps it."""
+    if not state.awaits_turn:
+        return ""
+    return f"tenant {state.tenant} has as many runs at once as it may; it begins when one ends"
+
+
 def advice(state: RunState) -> tuple[str, ...]:
     """What can be done now, one thing a line; empty where nothing has to be."""
     match state.status:

@@ -1,5 +1,5 @@
 """
-Which runs there are: a list that is asked for by status, workflow, tag and time.
+Which runs there are: a list that is asked for by status, workflow, tag, tenant and time.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[str, ...] = ()
     workflow: str | None = None
     tags: tuple[str, ...] = ()
+    tenant: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
 
@@ -51,6 +52,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             (not self.statuses or row.status in self.statuses)
             and self.workflow in (None, row.workflow)
             and set(self.tags) <= set(row.tags)
+            and self.tenant in (None, row.tenant)
             and (self.since_ms is None or row.requested_ms >= self.since_ms)
             and (self.until_ms is None or row.requested_ms < self.until_ms)
         )

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mulligan.events.payload import Payload
-from mulligan.projections.advice import why
+from mulligan.projections.advice import waits, why
 from mulligan.projections.open_decisions import (
     OpenDecision,
     Unsettled,
@@ -25,7 +25,7 @@ from mulligan.projections.state import RunState, lanes_of
 class NodeView(msgspec.Struct, kw_only=True):
     """
     A node of a run, or an instance of a `for_each` node; `lane`: an agent of it waits there for a
-    slot (`PROVIDER`, `PROVIDER/ID`, with the address).
+    slot (`PROVIDER`, `PROVIDER/ID`, with the address; `tenants`: for a limit of its tenant).
     """
 
     status: str
@@ -38,7 +38,8 @@ class RunView(msgspec.Struct, kw_only=True):
     """
     A run now. `why` says why it has no output, `waits_for` what people are asked, whole, and
     `unsettled` and `decisions` what else only a person can settle; times are server milliseconds. A
-    fork began as a copy of `forked_from`, up to version `forked_at`.
+    fork began as a copy of `forked_from`, up to version `forked_at`. It is for `tenant`; `waits`
+    says why it has not begun.
     """
 
     kind: Literal["run"] = "run"
@@ -58,6 +59,8 @@ class RunView(msgspec.Struct, kw_only=True):
     waits_for: tuple[OpenRequest, ...] = ()
     unsettled: tuple[Unsettled, ...] = ()
     decisions: tuple[OpenDecision, ...] = ()
+    tenant: str | None = None
+    waits: str = ""
 
 
 class RunResult(RunView, kw_only=True):
@@ -94,6 +97,8 @@ def view(state: RunState, value_of: Callable[[Payload], Any]) -> RunView:
         },
         waits_for=waits_for,
         unsettled=tuple(_with_arguments(one, value_of) for one in unsettled(state)),
+        tenant=state.tenant,
+        waits=waits(state),
         decisions=tuple(
             replace(one, draft=_whole(one.draft, value_of)) for one in open_decisions(state)
         ),

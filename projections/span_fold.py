@@ -103,6 +103,7 @@ def _requested(spans: RunSpans, event: Envelope, fact: facts.RunRequested) -> It
         "gen_ai.operation.name": "invoke_workflow",
         "gen_ai.workflow.name": fact.workflow,
         "mulligan.priority": fact.priority,
+        **({"mulligan.tenant": fact.tenant} if fact.tenant is not None else {}),
     }
     name, producer = f"invoke_workflow {fact.workflow}", fact.traceparent
     _begin(spans, event, RUN, None, name, attributes, producer=producer)

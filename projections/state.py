@@ -497,7 +497,9 @@ def lanes_of(state: RunState) -> dict[str, str]:
     if state.status != "running":
         return {}
     return {
-        node_of_invocation(invocation.id): invocation.place.lane
+        node_of_invocation(invocation.id): (
+            "tenants" if invocation.place.tenant is not None else invocation.place.lane
+        )
         for invocation in state.invocations.values()
         if invocation.place is not None and invocation.status == "active"
     }

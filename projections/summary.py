@@ -26,6 +26,9 @@ class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     """of a run that is paused: what waits"""
     workflow: str = ""
     tags: tuple[str, ...] = ()
+    tenant: str | None = None
+    awaits_turn: bool = False
+    """it has not begun, since its tenant has as many runs at once as it may"""
     requested_ms: int = 0
     started_ms: int | None = None
     ended_ms: int | None = None
@@ -75,8 +78,10 @@ def evolve(summary: RunSummary, event: Envelope) -> None:
     fact = event.data
     kind = type(fact)
     if isinstance(fact, facts.RunRequested):
-        summary.workflow, summary.tags = fact.workflow, fact.tags
+        summary.workflow, summary.tags, summary.tenant = fact.workflow, fact.tags, fact.tenant
         summary.requested_ms = event.time_ms
+    if kind in (facts.TurnAwaited, facts.RunStarted, facts.RunCancelled):
+        summary.awaits_turn = kind is facts.TurnAwaited
     if kind in _NODE_ENDS:
         how = _NODE_ENDS[kind]
         summary.nodes = {**summary.nodes, how: summary.nodes.get(how, 0) + 1}

@@ -28,6 +28,7 @@ from mulligan.web import (
     runs,
     sessions,
     streams,
+    tenants,
     totals,
     workflows,
 )
@@ -49,6 +50,7 @@ ROUTERS = (
     streams.router,
     decisions.router,
     workflows.router,
+    tenants.router,
     totals.router,
     metrics.router,
     browsing.router,

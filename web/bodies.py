@@ -10,12 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mulligan.asked import LONGEST_NAME, LONGEST_REASON, LONGEST_TAG, MOST_TAGS
 from mulligan.events.prepared import LONGEST_DELAY_MS
+from mulligan.events.tenants import MOST
 from mulligan.schemas.workflow import Duration, RetryPolicy
 
 RunName = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
 By = Annotated[Name, Field(description="Who says so; kept in the log, checked by nobody.")]
+
+
+Tenant = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 class _Body(BaseModel):
@@ -39,6 +43,7 @@ class NewRun(_Body):
     delay_ms: Annotated[int, Field(ge=0, le=LONGEST_DELAY_MS)] = 0
     model: Name | None = None
     origin_window: Name | None = None
+    tenant: Tenant | None = None
 
 
 class Fork(_Body):
@@ -120,6 +125,22 @@ class Reconcile(_Body):
     outcome: Literal["succeeded", "failed", "retry"]
     result: Any = None
     by: By = "operator"
+
+
+Limit = Annotated[int, Field(ge=1, le=MOST)] | Literal["none"] | None
+
+
+class LimitsChange(_Body):
+    """
+    What a tenant may take; "none" lifts a limit, null or nothing leaves it to the default. Of all
+    together (`+`) only `runs` can be limited.
+    """
+
+    runs: Limit = None
+    requests: Limit = None
+    per_minute: Limit = None
+    tokens_per_minute: Limit = None
+    queued: Limit = None
 
 
 class SettingsChange(_Body):

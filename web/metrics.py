@@ -28,6 +28,10 @@ from mulligan.web.tails import Tails
 MEDIA_TYPE = "text/plain"
 TYPE = f"{MEDIA_TYPE}; version=1.0.0; charset=utf-8"
 
+MOST_TENANTS = 50
+OTHERS = "(others)"
+"""No name of a tenant."""
+
 router = APIRouter(tags=["metrics"])
 log = structlog.get_logger(__name__)
 
@@ -80,6 +84,7 @@ def _metrics(
     runs: list[RunSummary], usages: list[RunUsage], lag: int, work: _Work
 ) -> Iterator[Metric]:
     yield from _of_runs(runs)
+    yield from _of_tenants(runs)
     yield from _of_counts(runs)
     yield from _of_usage(usages)
     yield _gauge("mulligan_projection_lag", "Feed entries that stored rows lacked.", lag)
@@ -160,6 +165,28 @@ def _of_usage(rows: list[RunUsage]) -> Iterator[Metric]:
             tokens.add_metric((model, by, "completion"), used.completion_tokens)
             cost.add_metric((model, by), used.cost_usd or 0.0)
     yield from (requests, unknown, tokens, cost)
+
+
+def _of_tenants(runs: list[RunSummary]) -> Iterator[Metric]:
+    """Of those with most under way; the others are one, so that names do not make series."""
+    begun: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    for row in runs:
+        if row.tenant is not None and row.status not in ENDED_RUN:
+            (waiting if row.awaits_turn else begun)[row.tenant] += 1
+    most = {tenant for tenant, _ in (begun + waiting).most_common(MOST_TENANTS)}
+    metric = GaugeMetricFamily(
+        "mulligan_tenant_runs",
+        f"Runs of tenants under way or in line; beyond {MOST_TENANTS} tenants, of `{OTHERS}`.",
+        labels=("tenant", "state"),
+    )
+    for state, counts in (("begun", begun), ("waiting", waiting)):
+        shown: Counter[str] = Counter()
+        for tenant, number in counts.items():
+            shown[tenant if tenant in most else OTHERS] += number
+        for tenant, number in sorted(shown.items()):
+            metric.add_metric((tenant, state), number)
+    yield metric
 
 
 def _gauge(name: str, told: str, value: float) -> Metric:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from mulligan._version import __version__
+from mulligan.events.tenants import TenantList
 from mulligan.projections.chat import Chat
 from mulligan.projections.recovery import RecoveryView
 from mulligan.projections.repair_log import RepairLogs
@@ -44,6 +45,7 @@ SHAPES = (
     RunView,
     Signalled,
     Session,
+    TenantList,
     Trace,
     UsageTotals,
     WebUsed,

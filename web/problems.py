@@ -28,13 +28,14 @@ from mulligan.errors import (
     RunExists,
     RunSetBack,
     RunUnknown,
+    TenantQueueFull,
     WorkflowInvalid,
     WorkflowUnknown,
 )
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
-"""What is answered with 503 may be there again as soon as that."""
+"""What is answered with 503 may be there again as soon as that, and room in a tenant's line."""
 MOST_PROBLEMS = 20
 
 _STATUSES: tuple[tuple[type[MulliganError], int], ...] = (
@@ -45,6 +46,7 @@ _STATUSES: tuple[tuple[type[MulliganError], int], ...] = (
     (AppendRefused, 409),
     (RunSetBack, 409),
     (FeedTrimmed, 410),
+    (TenantQueueFull, 429),
     (EnvironmentUnfit, 503),
     (EventUnreadable, 500),
 )
@@ -84,7 +86,7 @@ def problem(
         problems=tuple(problems),
     )
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    if status == 503:
+    if status in (429, 503):
         named.setdefault("Retry-After", str(RETRY_AFTER_S))
     return Response(msgspec.json.encode(said), status, headers=named, media_type=MEDIA_TYPE)
 

@@ -54,6 +54,7 @@ def enqueue(
         model=body.model,
         origin_window=body.origin_window,
         traceparent=received_traceparent(traceparent),
+        tenant=body.tenant,
         told=told.append,
     )
     return Json(Enqueued(run=run, kept=told[0] if told else UNSET), 202)
@@ -65,6 +66,7 @@ def list_runs(
     status: Annotated[list[RunStatus], Query(description="May be given again.")] = [],  # noqa: B006 - never changed
     workflow: Annotated[str | None, Query(max_length=200)] = None,
     tag: Annotated[list[str], Query(description="Runs that have them all.")] = [],  # noqa: B006
+    tenant: Annotated[str | None, Query(max_length=64)] = None,
     since: Moment | None = None,
     until: Moment | None = None,
     after: Annotated[str | None, Query(max_length=300, description="`next` of a list.")] = None,
@@ -75,6 +77,7 @@ def list_runs(
         statuses=tuple(status),
         workflow=workflow,
         tags=tuple(tag),
+        tenant=tenant,
         since_ms=_moment("since", since),
         until_ms=_moment("until", until),
     )

@@ -29,6 +29,7 @@ from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.redis_sync import LogSync
 from mulligan.events.slots import Lane, Load
 from mulligan.events.store import EventStore
+from mulligan.events.tenants import RUNS
 from mulligan.projections.projector import LAG_LOOK, STORED, lag
 from mulligan.providers.lanes import Lanes
 from mulligan.settings import Settings, next_database, without_password
@@ -296,7 +297,8 @@ def _lanes(settings: Settings, url: str) -> Iterator[Finding]:
     try:
         lanes = Lanes(settings.model_limits)
         for name, load in slots.loads().items():
-            yield _lane(lanes.named(name), load)
+            if not name.startswith("tenant/"):  # `mulligan tenants` tells of each
+                yield _lane(lanes.named(name), load)
     except InvalidInput:
         return  # told with the settings
     except MulliganError as error:
@@ -308,6 +310,8 @@ def _lanes(settings: Settings, url: str) -> Iterator[Finding]:
 def _lane(lane: Lane, load: Load) -> Finding:
     of = f" of {lane.concurrent}" if lane.concurrent is not None else ""
     rate = f", at most {lane.per_minute} a minute" if lane.per_minute is not None else ""
+    if lane.name == RUNS.name:
+        return good("lanes", f"runs of tenants: {load.held} begun, {load.waiting} wait to begin")
     detail = f"{lane.name}: {load.held}{of} slots held, {load.waiting} requests wait{rate}"
     if load.paused_ms:
         seconds = -(-load.paused_ms // 1_000)

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from mulligan.client import Client
 from mulligan.commands.given_input import read_input
 from mulligan.commands.printing import json_option, show_json
+from mulligan.commands.tenant_option import tenant_option
 from mulligan.commands.windows import window_option
 from mulligan.events.facts import Priority
 from mulligan.events.prepared import LONGEST_DELAY_MS
@@ -42,6 +43,7 @@ from mulligan.replies import Enqueued
     show_default=True,
     help="-1 goes first where much waits, 1 last.",
 )
+@tenant_option
 @window_option
 @click.option(
     "--traceparent",
@@ -58,6 +60,7 @@ def enqueue(
     tags: tuple[str, ...],
     delay_s: float,
     priority: str,
+    tenant: str | None,
     origin_window: str | None,
     traceparent: str | None,
     as_json: bool,
@@ -77,6 +80,7 @@ def enqueue(
             delay_ms=int(delay_s * 1_000),
             model=model,
             origin_window=origin_window,
+            tenant=tenant,
             traceparent=traceparent or None,
             told=told.append,
         )

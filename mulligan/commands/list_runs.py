@@ -27,6 +27,7 @@ MANY_ENTRIES = 1_000
 )
 @click.option("--workflow", help="The workflow's name.")
 @click.option("--tag", "tags", multiple=True, help="Given again: runs that have them all.")
+@click.option("--tenant", help="Runs that are for it.")
 @click.option("--since", type=Moment(), help="Requested then or later: 2h, 7d, or a time.")
 @click.option("--until", type=Moment(), help="Requested before.")
 @click.option("--after", metavar="NEXT", help="Go on where another list says `next`.")
@@ -36,6 +37,7 @@ def list_runs(
     statuses: tuple[str, ...],
     workflow: str | None,
     tags: tuple[str, ...],
+    tenant: str | None,
     since: int | None,
     until: int | None,
     after: str | None,
@@ -43,7 +45,14 @@ def list_runs(
     as_json: bool,
 ) -> None:
     """List runs, newest first."""
-    wanted = Filter(statuses=statuses, workflow=workflow, tags=tags, since_ms=since, until_ms=until)
+    wanted = Filter(
+        statuses=statuses,
+        workflow=workflow,
+        tags=tags,
+        tenant=tenant,
+        since_ms=since,
+        until_ms=until,
+    )
     with Client() as client:
         show(newest(client, wanted, limit, after), as_json, filtered=wanted != Filter())
 
@@ -83,6 +92,8 @@ def show(found: RunList, as_json: bool, *, filtered: bool) -> None:
 def _standing(row: RunSummary) -> str:
     if row.unreadable is not None:
         return f"{row.status} (unreadable)"
+    if row.awaits_turn:
+        return f"{row.status} (turn of {row.tenant})"
     return row.status + (f" ({row.reason})" if row.reason else "")
 
 

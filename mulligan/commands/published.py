@@ -26,6 +26,7 @@ from mulligan.commands.verify import Verified
 from mulligan.events.codec import EventLine
 from mulligan.events.deltas import Delta
 from mulligan.events.key_rotation import Rotated
+from mulligan.events.tenants import TenantList, TenantView
 from mulligan.feed import Gap, SetBack, Unreadable
 from mulligan.projections.chat import Chat
 from mulligan.projections.live import Void
@@ -65,6 +66,8 @@ PUBLISHED: dict[str, type] = {
     "serve": Served,
     "signal": Signalled,
     "status": RunView,
+    "tenant": TenantView,
+    "tenants": TenantList,
     "trace": Trace,
     "unreadable": Unreadable,
     "usage": RunUsage,

@@ -19,6 +19,7 @@ from mulligan.commands.given_input import read_input
 from mulligan.commands.live import watched
 from mulligan.commands.printing import EXIT_CODES, json_option, legible, show_json
 from mulligan.commands.progress import Progress, progress
+from mulligan.commands.tenant_option import tenant_option
 from mulligan.commands.windows import window_option
 from mulligan.events.deltas import Delta, Subscription
 from mulligan.events.envelope import Envelope
@@ -58,6 +59,7 @@ GOES_ON_BY = {
 @click.option("--model", help="Instead of the model in the workflow's settings.")
 @click.option("--run-id", help="The same id with the same input is the same run.")
 @click.option("--deltas", is_flag=True, help="Show what models say, as they say it.")
+@tenant_option
 @window_option
 @json_option
 def run(
@@ -66,6 +68,7 @@ def run(
     model: str | None,
     run_id: str | None,
     deltas: bool,
+    tenant: str | None,
     origin_window: str | None,
     as_json: bool,
 ) -> None:
@@ -85,6 +88,7 @@ def run(
             model=model,
             run_id=run_id,
             origin_window=origin_window,
+            tenant=tenant,
             as_json=as_json,
             deltas=deltas,
         )
@@ -98,6 +102,7 @@ def work_here(
     model: str | None = None,
     run_id: str | None = None,
     origin_window: str | None = None,
+    tenant: str | None = None,
     as_json: bool = False,
     deltas: bool = False,
     artifacts: Path | None = None,
@@ -111,8 +116,14 @@ def work_here(
         plan = client.plan(workflow, model=model)
         runtime = assemble(client.settings)
         check_models(plan, runtime)
-        told = partial(click.echo, err=True)
-        name = client.enqueue(plan, value, run_id=run_id, origin_window=origin_window, told=told)
+        name = client.enqueue(
+            plan,
+            value,
+            run_id=run_id,
+            origin_window=origin_window,
+            tenant=tenant,
+            told=partial(click.echo, err=True),
+        )
         folder = artifacts or workspace_of(client, name)
         keep = partial(_keep, client, name, folder)
         with (

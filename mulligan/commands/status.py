@@ -37,6 +37,10 @@ def _show_run(shown: RunView, can_be_done: tuple[str, ...], as_json: bool) -> No
     click.echo(f"requested {clock(shown.requested_ms)}, ended {clock(shown.ended_ms)} (UTC)")
     if shown.forked_from is not None:
         click.echo(f"forked from {shown.forked_from} at version {shown.forked_at}")
+    if shown.tenant is not None:
+        click.echo(f"for tenant {shown.tenant}")
+    if shown.waits:
+        click.echo(f"waits: {shown.waits}")
     if shown.why:
         click.echo(f"why: {legible(shown.why)}")
     rows = [(name, _standing(node), str(node.attempt or "-")) for name, node in shown.nodes.items()]
