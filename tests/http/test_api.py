@@ -16,7 +16,9 @@ from mulligan import Workflow
 from mulligan.actors.hints import Hints
 from mulligan.commands.published import FOLDER
 from mulligan.events.facts import RunRequested
+from mulligan.projections.summary import RunSummary
 from mulligan.testing.server import ValkeyServer
+from mulligan.web import metrics
 from mulligan.web.access import Access
 from tests.http.conftest import Api, serving
 
@@ -334,3 +336,38 @@ def test_a_signal_is_told_once_per_key_and_refused_before_it_is_kept(api: Api) -
         answer = api.http.post("/runs/pay-1/signals", json=wrong)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), answer.text
     assert len(list(api.client.events("pay-1"))) == 2
+
+
+def test_tenants_are_limited_listed_and_refused_with_a_time_to_come_back(api: Api) -> None:
+    limits = {"runs": 1, "queued": 1, "requests": "none"}
+    put = api.http.put("/tenants/acme", json=limits)
+    assert fits(put.json(), "tenants")["tenants"][0]["own"] == limits
+    for run in ("t1", "t2"):
+        api.post("/runs", {**TEA, "run_id": run, "tenant": "acme"}, 202)
+
+    refused = api.http.post("/runs", json={**TEA, "tenant": "acme"})
+    assert (refused.status_code, refused.json()["code"]) == (429, "tenant_queue_full")
+    assert int(refused.headers["retry-after"]) > 0
+    (shown,) = fits(api.get("/tenants"), "tenants")["tenants"]
+    assert (shown["runs"], shown["runs_waiting"]) == (1, 1)
+    listed = api.get("/runs", params={"tenant": "acme"})["runs"]
+    assert {row["run"]: row.get("awaits_turn", False) for row in listed} == {
+        "t1": False,
+        "t2": True,
+    }
+    assert "tenant acme" in fits(api.get("/runs/t2"), "status")["waits"]
+    told = api.http.get("/metrics").text
+    assert 'mulligan_tenant_runs{state="waiting",tenant="acme"} 1.0' in told
+
+    assert api.refusal("PUT", "/tenants/+", json={"requests": 1}) == (422, "invalid_input")
+    assert api.refusal("PUT", "/tenants/acme", json={"runs": 0}) == (422, "request_invalid")
+    assert api.refusal("POST", "/runs", json={**TEA, "tenant": "a b"}) == (422, "request_invalid")
+
+
+def test_series_of_metrics_do_not_grow_with_the_names_of_tenants() -> None:
+    rows = [RunSummary(run=f"r{n}", tenant=f"t{n}", awaits_turn=n % 2 == 0) for n in range(500)]
+
+    (metric,) = metrics._of_tenants(rows)
+
+    assert len(metric.samples) <= metrics.MOST_TENANTS + 2
+    assert sum(sample.value for sample in metric.samples) == 500

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mulligan.decisions import people
 from mulligan.events import facts
 from mulligan.events.codec import decode
 from mulligan.events.envelope import Envelope
@@ -228,3 +229,13 @@ def test_recorded_runs_come_to_whole_traces(path: Path) -> None:
     assert all(span.start_ms <= span.end_ms for span in told)
     requests = [event for event in events if isinstance(event.data, ModelRequested)]
     assert len([span for span in told if span.client]) == len(requests)
+
+
+def test_a_runs_span_names_its_tenant_if_it_has_one() -> None:
+    plan = plan_of(NodePlan(id="a", work=AGENT))
+    spans = RunSpans(run="r")
+    (event,) = people.request("r", "op", plan, None, tenant="acme").events
+
+    list(evolve(spans, Envelope(id="e", run="r", version=1, time_ms=1, data=event.data)))
+
+    assert spans.open[RUN].attributes["mulligan.tenant"] == "acme"
