@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from mulligan import single_call
 from mulligan.client import Client
-from mulligan.errors import EnvironmentUnfit, EventUnreadable
+from mulligan.errors import EnvironmentUnfit, EventUnreadable, WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys
 from mulligan.events.redis_connection import connect
@@ -211,7 +211,10 @@ class Probe:
 
     def wait(self, run: str, timeout_s: float = 30.0) -> RunState:
         """The run's state once it has ended or is paused."""
-        return self.client.wait(run, timeout_s=timeout_s)
+        try:
+            return self.client.wait(run, timeout_s=timeout_s)
+        except WaitTimedOut as error:
+            raise AssertionError(f"{error}\n{self.stuck(run)}") from error
 
     def until(self, run: str, condition: Callable[[RunState], object]) -> RunState:
         """The run's state once `condition` holds of it."""
