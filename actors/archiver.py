@@ -26,7 +26,7 @@ from mulligan.events.tasks import (
     run_task,
     subagent_task,
 )
-from mulligan.projections.projector import STORED, rebuilt
+from mulligan.projections.rows import STORED, rebuilt
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 

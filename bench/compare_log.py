@@ -22,7 +22,9 @@ from mulligan.projections.projector import Projector
 from mulligan.testing.server import ValkeyServer
 
 EVENT_BYTES = 300
-MOST_ROUNDS = 3
+ROUNDS, LOADS = 3, 7
+"""Whatever the size: one round of a short log says little, many of a full one take long."""
+
 REPLAYED = 100_000
 """Events in the library that ours is compared with, which writes them slowly."""
 
@@ -31,6 +33,7 @@ LOOKED_AT = 5_000
 
 REBUILD, VERIFY, LOAD = "rebuild of all runs' rows", "mulligan verify", "load of a long run"
 XRANGE, DECODING = "XRANGE through hiredis", "decoding alone (msgspec)"
+XRANGE_PIPED = f"{XRANGE}, pipelined"
 REPLAY_LOG, REPLAY = "eventsourcing, its log decoded", "eventsourcing, aggregates"
 EVENTS_A_STEP, EVENTS_BESIDE = 3, 3
 """A node's, and a run's own."""
@@ -52,7 +55,7 @@ def reads(found: Figures, size: Size, peers: Path) -> None:
             Contender(peers, "eventsourcing_replay", [], log=folder / "theirs.log") as theirs,
         ):
             theirs.measure("fill", events=min(size.events, REPLAYED))
-            for _ in range(min(size.rounds, MOST_ROUNDS)):
+            for _ in range(ROUNDS):
                 _replays(found, size, ours, theirs)
             _long_run(found, size, ours)
 
@@ -79,6 +82,7 @@ def _replays(found: Figures, size: Size, ours: Contender, theirs: Contender) -> 
     found.keep(REBUILD, OURS, MICROSECONDS, 1e6 * took_s / size.events)
     for contender, measured in (
         (XRANGE, ours.measure("xrange")),
+        (XRANGE_PIPED, ours.measure("xrange_piped")),
         (DECODING, ours.measure("decoding", runs=runs)),
         (REPLAY_LOG, theirs.measure("log")),
         (REPLAY, theirs.measure("aggregates")),
@@ -97,7 +101,7 @@ def _long_run(found: Figures, size: Size, ours: Contender) -> None:
     ours.measure("load", snapshot=True)  # the first digests the code that folds, once a process
     row = f"{LOAD}, {version:,.0f} events"
     for contender, snapshot in ((f"{OURS}, its snapshot", True), (f"{OURS}, its events", False)):
-        for _ in range(size.rounds):
+        for _ in range(LOADS):
             (took_s,) = ours.measure("load", snapshot=snapshot)
             found.keep(row, contender, "ms", 1e3 * took_s)
 

@@ -18,7 +18,8 @@ from typing import Any
 from mulligan.client import Client
 from mulligan.errors import StoreUnavailable
 from mulligan.projections.history import problems
-from mulligan.projections.projector import STORED, Projector
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import STORED
 from mulligan.schemas.plan import Plan
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer
@@ -123,10 +124,10 @@ class Load:
         store = self.client.store
         found = [str(problem) for run, _ in store.runs() for problem in problems(store.read(run))]
         Projector(store).catch_up()
+        live = {rows.name: store.rows(rows.name, 0) for rows in STORED}
+        Projector(store).rebuild(STORED, 0)
         for rows in STORED:
-            live = store.rows(rows.name, 0)
-            Projector(store).rebuild(rows, 0)
-            if store.rows(rows.name, 0) != live:
+            if store.rows(rows.name, 0) != live[rows.name]:
                 found.append(f"the rebuilt rows of {rows.name} differ from the live ones")
         return found
 

@@ -35,7 +35,8 @@ from mulligan.events.prepared import prepare
 from mulligan.events.redis_append import append_args, append_keys
 from mulligan.events.redis_scripts import source
 from mulligan.events.store import Append, AsNew, ByVersion
-from mulligan.projections.projector import STORED, Projector
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import STORED
 from mulligan.schemas.plan import AgentPlan, NodePlan, ToolSpec, plan_to_dict
 from mulligan.testing.given import plan_of
 from mulligan.testing.server import ValkeyServer

@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from mulligan.client import Client
 from mulligan.logs import configure_logs
-from mulligan.projections.projector import SUMMARIES, Projector
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES
 from mulligan.projections.summary import RunSummary
 from mulligan.settings import Settings
 from mulligan.testing.server import ValkeyServer

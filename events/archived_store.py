@@ -4,7 +4,7 @@ The log on Redis with its archive behind it: who reads a run need not know where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from mulligan.errors import EventUnreadable
@@ -14,9 +14,10 @@ from mulligan.events.envelope import Envelope
 from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.redis_append import stored_row
 from mulligan.events.redis_connection import Server, answers
+from mulligan.events.redis_each import FIRST_PAGE
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.redis_streams import PAGE
-from mulligan.events.store import Row
+from mulligan.events.store import RawEvent, ReadRun, Row
 
 
 class ArchivedStore(RedisEventStore):
@@ -47,6 +48,20 @@ class ArchivedStore(RedisEventStore):
             return events
         stop = None if limit is None else after + limit
         return self.vault.decoded(run, self._kept(run).events[after:stop], after)
+
+    def read_each(self, after: Mapping[str, int]) -> Iterator[ReadRun]:
+        """See `EventStore.read_each`."""
+        for run, events in super().read_each(after):
+            # As above: another page may have come too late.
+            whole = isinstance(events, EventUnreadable) or 0 < len(events) < FIRST_PAGE
+            yield run, events if whole or not self._retired(run) else self._kept_after(run, after)
+
+    def _kept_after(self, run: str, after: Mapping[str, int]) -> list[RawEvent] | EventUnreadable:
+        try:
+            kept = list(enumerate(self._kept(run).events, start=1))[after[run] :]
+        except EventUnreadable as error:
+            return error
+        return [(version, event.time_ms, event.raw) for version, event in kept]
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
         """See `EventStore.follow`; nothing is waited for of a run that is over."""

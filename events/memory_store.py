@@ -41,6 +41,7 @@ from mulligan.events.store import (
     Held,
     Move,
     NotClaimed,
+    ReadRun,
     Renewed,
     Retired,
     Retirement,
@@ -321,6 +322,14 @@ class MemoryEventStore(MemoryFeed):
             found = list(enumerate(events, start=1))[after:stop]
         key_named = self.vault.key_named
         return [decode(run, version, time_ms, raw, key_named) for version, (time_ms, raw) in found]
+
+    def read_each(self, after: Mapping[str, int]) -> Iterator[ReadRun]:
+        """See `EventStore.read_each`."""
+        for run, known in after.items():
+            with self._changed:
+                events = list(self._runs[run].events if run in self._runs else [])
+            numbered = [(version, *event) for version, event in enumerate(events, start=1)]
+            yield run, numbered[known:]
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
         """See `EventStore.follow`."""

@@ -5,7 +5,7 @@ The feed on Redis, and the rows that follow it: the half of the store that proje
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from mulligan.errors import FeedTrimmed
@@ -28,6 +28,9 @@ class RedisFeed(ABC):
 
     @abstractmethod
     def _partition(self, partition: int) -> Keys: ...
+
+    @abstractmethod
+    def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]: ...
 
     def feed(
         self, partition: int, after: str = "0", *, limit: int = 1_000, wait_ms: int = 0
@@ -82,10 +85,11 @@ class RedisFeed(ABC):
     ) -> dict[str, bytes]:
         """See `EventStore.rows`."""
         key = self._partition(partition).rows(projection)
+        if runs is None:
+            # A page at a time: all rows of a large log at once would keep others waiting.
+            pages = ({run.decode(): row for run, row in page.items()} for page in self._scan(key))
+            return {run: row for page in pages for run, row in self.vault.opened_rows(page).items()}
         with answers(self._place):
-            if runs is None:
-                stored = cast("dict[bytes, bytes]", self._client.hgetall(key))
-                return self.vault.opened_rows({run.decode(): row for run, row in stored.items()})
             rows = cast("list[bytes | None]", self._client.hmget(key, list(runs))) if runs else []
         found = {run: row for run, row in zip(runs, rows, strict=True) if row is not None}
         return self.vault.opened_rows(found)
@@ -125,7 +129,7 @@ class RedisFeed(ABC):
         """See `EventStore.drop_rows`."""
         keys = self._partition(partition)
         with answers(self._place):
-            self._client.delete(keys.rows(projection), keys.checkpoint(projection))
+            self._client.unlink(keys.rows(projection), keys.checkpoint(projection))
             self._client.hdel(keys.followers, projection)
 
 

@@ -43,6 +43,7 @@ from mulligan.events.redis_connection import (
     disconnect_idle,
     place_of,
 )
+from mulligan.events.redis_each import events_of_each
 from mulligan.events.redis_feed import RedisFeed
 from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_retiring import RedisRetiring
@@ -55,6 +56,7 @@ from mulligan.events.store import (
     Claimed,
     Held,
     NotClaimed,
+    ReadRun,
     Renewed,
     Row,
     Swept,
@@ -222,6 +224,11 @@ class RedisEventStore(RedisFeed, RedisRetiring):
             stored_envelope(run, entry_id, fields, self.vault.key_named)
             for entry_id, fields in self._streams.entries(stream, f"{after}-0", limit)
         ]
+
+    def read_each(self, after: Mapping[str, int]) -> Iterator[ReadRun]:
+        """See `EventStore.read_each`."""
+        streams = [(self._keys(run).run(run), version) for run, version in after.items()]
+        return zip(after, events_of_each(self._streams, streams), strict=True)
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:
         """See `EventStore.follow`."""

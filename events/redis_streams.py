@@ -28,8 +28,8 @@ class Streams:
     """Entries of streams, by id."""
 
     def __init__(self, client: Server, place: str) -> None:
-        self._client = client
-        self._place = place
+        self.client = client
+        self.place = place
         self._closed = Event()
         self._block_ms = _block_ms(client)
 
@@ -58,14 +58,14 @@ class Streams:
         self._closed.set()
 
     def _page(self, stream: str, after: str, count: int) -> list[Entry]:
-        with answers(self._place):
-            found: Any = self._client.xrange(stream, min=f"({after}", count=count)
+        with answers(self.place):
+            found: Any = self.client.xrange(stream, min=f"({after}", count=count)
         return [(entry_id.decode(), fields) for entry_id, fields in found]
 
     def _blocked(self, stream: str, after: str, block_ms: int) -> bool:
-        with answers(self._place):
+        with answers(self.place):
             try:
-                return bool(self._client.xread({stream: after}, count=1, block=block_ms))
+                return bool(self.client.xread({stream: after}, count=1, block=block_ms))
             except Exception as error:
                 if not isinstance(wire_error(error), AnswerLate):
                     raise

@@ -8,10 +8,11 @@ log's rules, with the failures that each closes, are told in `docs/log.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from mulligan.errors import EventUnreadable
 from mulligan.events.archive import StoredEvent
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.sealed import Sealed
@@ -228,6 +229,13 @@ Retirement = Literal["OK", "GONE", "OPEN", "MOVED", "HELD"]
 that are kept, or a worker still holds a task of it and may hand in a receipt."""
 
 
+RawEvent: TypeAlias = tuple[int, int, bytes]
+"""An event as it is stored, with its place: version, the server's milliseconds, bytes."""
+
+
+ReadRun: TypeAlias = tuple[str, "list[RawEvent] | EventUnreadable"]
+
+
 class FeedEntry(msgspec.Struct, frozen=True):
     """A reference to an append: events `version - count + 1` to `version` of `run`."""
 
@@ -302,6 +310,14 @@ class EventStore(Protocol):
 
     def read(self, run: str, after: int = 0, *, limit: int | None = None) -> list[Envelope]:
         """The run's events above version `after`, in order; empty if there are none."""
+        ...
+
+    def read_each(self, after: Mapping[str, int]) -> Iterator[ReadRun]:
+        """
+        The events of many runs, each above the version named beside it: run after run in their
+        order, also those that have none. They are undecoded, and what stands in the way of one
+        run's (`EventUnreadable`) is told in their place, so that it holds up no other's.
+        """
         ...
 
     def follow(self, run: str, after: int, wait_ms: int) -> list[Envelope]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mulligan.wire import ServerRefused, Wire, WireError, Word
@@ -47,6 +47,20 @@ class WireClient:
             raise
         self._idle.append(wire)
         return reply
+
+    def calls(self, commands: Iterable[tuple[Word, ...]]) -> Iterator[Any]:
+        """Send commands one upon another and yield their replies; see `Wire.calls`."""
+        wire = self._take()
+        try:
+            yield from wire.calls(commands)
+        except ServerRefused as error:
+            if error.code == "READONLY":
+                self.close()
+            raise
+        except WireError:
+            self.close()
+            raise
+        self._idle.append(wire)
 
     def close(self) -> None:
         """Let go of connections that nobody uses."""
@@ -96,6 +110,10 @@ class WireClient:
     def delete(self, *keys: str) -> int:
         """Delete keys; how many there were."""
         return int(self.execute_command("DEL", *keys))
+
+    def unlink(self, *keys: str) -> int:
+        """Delete keys, their memory later; how many there were."""
+        return int(self.execute_command("UNLINK", *keys))
 
     def hget(self, key: str, field: str) -> bytes | None:
         """A field of a hash."""

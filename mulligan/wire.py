@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from select import POLLIN, poll
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from ssl import SSLSocket
 
 READ_BYTES = 65_536
+
+TOGETHER = 10
+"""
+Commands of a row of calls in a packet, of which two are under way: enough for the server not to
+wait for us, and so few that what it has ready stays small. Two hundred took half as long again.
+"""
 
 QUOTED = ", with args beginning with"
 """What servers say before they quote a command's arguments."""
@@ -101,6 +109,28 @@ class Wire:
             raise reply
         return reply
 
+    def calls(self, commands: Iterable[tuple[Word, ...]]) -> Iterator[Any]:
+        """
+        Send commands, some before the replies to those before them are read, and yield each reply
+        in turn: the server works on the next ones meanwhile. The connection stays open only for
+        who takes them all.
+
+        Raises:
+            ServerRefused: a reply is an error; here, too, the connection is closed.
+            ConnectionFailed, AnswerLate: as `call`.
+        """
+        left = iter(commands)
+        try:
+            sent = self._send(list(islice(left, TOGETHER)))
+            while sent:
+                ahead = self._send(list(islice(left, TOGETHER)))
+                for _ in range(sent):
+                    yield self._next_reply()
+                sent = ahead
+        except BaseException:
+            self.close()
+            raise
+
     def idle(self) -> bool:
         """Whether it is open, and nothing has come since the last reply, not even its end."""
         return not self.closed and not self._reader.has_data() and not self._readable.poll(0)
@@ -119,12 +149,27 @@ class Wire:
             # Its stub takes tuples of a single word.
             self._socket.sendall(hiredis.pack_command(words))  # type: ignore[arg-type]
             return self._reply()
-        except (TimeoutError, BlockingIOError):
-            raise AnswerLate("no answer in time") from None
+        except (OSError, hiredis.ProtocolError) as error:
+            raise _told(error) from error
+
+    def _send(self, commands: list[tuple[Word, ...]]) -> int:
+        """Send commands together; how many they are."""
+        packed = [hiredis.pack_command(words) for words in commands]  # type: ignore[arg-type]
+        try:
+            if packed:
+                self._socket.sendall(b"".join(packed))
         except OSError as error:
-            raise ConnectionFailed(error.strerror or type(error).__name__) from error
-        except hiredis.ProtocolError as error:
-            raise ConnectionFailed("this is no Redis server") from error
+            raise _told(error) from error
+        return len(packed)
+
+    def _next_reply(self) -> Any:
+        try:
+            reply = self._reply()
+        except (OSError, hiredis.ProtocolError) as error:
+            raise _told(error) from error
+        if isinstance(reply, ServerRefused):
+            raise reply
+        return reply
 
     def _reply(self) -> Any:
         while (reply := self._reader.gets()) is False:
@@ -133,6 +178,17 @@ class Wire:
                 raise ConnectionFailed("the server closed the connection")
             self._reader.feed(data)
         return reply
+
+
+def _told(error: Exception) -> WireError:
+    """What went wrong on the socket, as one of ours."""
+    match error:
+        case TimeoutError() | BlockingIOError():
+            return AnswerLate("no answer in time")
+        case OSError():
+            return ConnectionFailed(error.strerror or type(error).__name__)
+        case _:
+            return ConnectionFailed("this is no Redis server")
 
 
 def _wait_at_most(connected: socket.socket | SSLSocket, timeout_s: float) -> None:

@@ -11,21 +11,15 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-import msgspec
-
-from mulligan.errors import EventUnreadable, FeedTrimmed
+from mulligan.errors import FeedTrimmed
 from mulligan.events.crash_points import reach
-from mulligan.events.envelope import Envelope
 from mulligan.events.keys import partition_of
 from mulligan.events.store import EventStore
-from mulligan.projections import summary, usage
-from mulligan.projections.summary import RunSummary
-from mulligan.projections.usage import RunUsage
+from mulligan.projections.rows import STORED, Rows, fold_each, fold_whole, rebuilt
 
 BATCH = 500
 """Feed entries read at a time, and runs rebuilt."""
@@ -40,40 +34,6 @@ PATIENCE_S = 60.0
 How long a projector lets another's rebuild go on: two that begin again whenever the other has would
 never end.
 """
-
-
-class Rows(msgspec.Struct, frozen=True):
-    """A stored projection: its name, the empty row of a run, and how an event changes a row."""
-
-    name: str
-    empty: Callable[[str], Any]
-    evolve: Callable[[Any, Envelope], None]
-    decode: Callable[[bytes], Any]
-
-    def fold(self, run: str, events: Iterable[Envelope]) -> Any:
-        """The row of a run with these events, from its first on."""
-        row = self.empty(run)
-        for event in events:
-            self.evolve(row, event)
-        return row
-
-
-SUMMARIES = Rows(
-    "run",
-    lambda run: RunSummary(run=run),
-    summary.evolve,
-    msgspec.json.Decoder(RunSummary).decode,
-)
-USAGE = Rows(
-    "usage", lambda run: RunUsage(run=run), usage.evolve, msgspec.json.Decoder(RunUsage).decode
-)
-STORED = (SUMMARIES, USAGE)
-"""The projections that have rows; the others are folded when they are read."""
-
-
-def rebuilt(rows: Rows) -> str:
-    """The name under which the rows of a projection are rebuilt, beside the live ones."""
-    return f"{rows.name}~rebuilt"
 
 
 class Projector:
@@ -119,28 +79,41 @@ class Projector:
             count += max(taken)
         return count
 
-    def rebuild(self, rows: Rows, partition: int) -> bool:
+    def rebuild(self, kinds: Sequence[Rows], partition: int) -> list[Rows]:
         """
-        Fold a partition's rows anew from its runs, beside the live ones, and switch; False: another
-        rebuild has taken over.
+        Fold a partition's rows of some projections anew from its runs, each read once, beside the
+        live ones, and switch. Answers those that were; another rebuild has taken over the others.
         """
-        name = rebuilt(rows)
         # A checkpoint before all entries, and this rebuild's alone: whoever drops it and begins
         # again ends this one, and nothing is trimmed meanwhile.
         mine = f"0-{secrets.randbits(NONCE_BITS)}"
-        self._store.drop_rows(name, partition)
-        if not self._commit(name, partition, "0", mine, {}):
-            return False
+        going = [rows for rows in kinds if self._begin(rows, partition, mine)]
         end = self._store.feed_end(partition)
-        for runs in _batches(self._runs_of(partition)):
-            folded = {run: self._row(rows, run, None) for run in runs}
-            if not self._commit(name, partition, mine, mine, folded):
-                return False
-        if not self._commit(name, partition, mine, end, {}):
+        for runs in _batches(self._runs_of(partition)) if going else ():
+            folded = list(fold_whole(self._store, going, runs))
+            going = [
+                rows
+                for place, rows in enumerate(going)
+                if self._add(rows, partition, mine, {run: each[place] for run, each in folded})
+            ]
+        return [rows for rows in going if self._switch(rows, partition, mine, end)]
+
+    def _begin(self, rows: Rows, partition: int, checkpoint: str) -> bool:
+        self._store.drop_rows(rebuilt(rows), partition)
+        return self._commit(rebuilt(rows), partition, "0", checkpoint, {})
+
+    def _add(self, rows: Rows, partition: int, checkpoint: str, folded: Mapping[str, Any]) -> bool:
+        encoded = self._encoded(rows, folded)
+        return self._commit(rebuilt(rows), partition, checkpoint, checkpoint, encoded)
+
+    def _switch(self, rows: Rows, partition: int, checkpoint: str, end: str) -> bool:
+        """Take in what came since a rebuild began, and let its rows be the live ones."""
+        name = rebuilt(rows)
+        if not self._commit(name, partition, checkpoint, end, {}):
             return False
         self._follow(rows, name, partition, 0)
-        checkpoint = self._store.checkpoint(name, partition)
-        return self._store.switch_rows(name, rows.name, partition, expected=checkpoint)
+        followed = self._store.checkpoint(name, partition)
+        return self._store.switch_rows(name, rows.name, partition, expected=followed)
 
     def _caught_up(self, rows: Rows, partition: int, wait_ms: int) -> int:
         try:
@@ -157,7 +130,7 @@ class Projector:
             f"the rows of {rows.name!r} (partition {partition}) stand at {gap.after}, and the "
             f"feed was trimmed up to {gap.trimmed}: they are rebuilt from the runs"
         )
-        if self.rebuild(rows, partition):
+        if self.rebuild([rows], partition):
             return self._follow(rows, rows.name, partition, 0)
         self._told(f"another rebuild of {rows.name!r} has taken over; until it ends, rows are old")
         self._left_until_s[rows.name, partition] = self._clock() + PATIENCE_S
@@ -172,7 +145,8 @@ class Projector:
                 return count
             runs = list(dict.fromkeys(entry.run for entry in entries))
             stored = self._store.rows(name, partition, runs)
-            changed = {run: self._row(rows, run, stored.get(run)) for run in runs}
+            known = {run: stored.get(run) for run in runs}
+            changed = self._encoded(rows, dict(fold_each(self._store, rows, known)))
             reach("rows.before")
             self._commit(name, partition, after, entries[-1].id, changed)
             reach("rows.after")
@@ -199,50 +173,18 @@ class Projector:
             if partition_of(run, partitions) == partition and row.phase != "archived":
                 yield run
 
-    def _row(self, rows: Rows, run: str, stored: bytes | None) -> bytes:
-        row = _folded(self._store, rows, run, stored)
-        if row.unreadable is None:
+    def _encoded(self, rows: Rows, folded: Mapping[str, Any]) -> dict[str, bytes]:
+        """Rows as they are stored; what can't be read any further is told."""
+        for run, row in folded.items():
+            self._tell(run, row.unreadable)
+        return {run: rows.encode(row) for run, row in folded.items()}
+
+    def _tell(self, run: str, unreadable: str | None) -> None:
+        if unreadable is None:
             self._unreadable.discard(run)
         elif run not in self._unreadable:
             self._unreadable.add(run)
-            self._told(f"skipped: {row.unreadable}")
-        return msgspec.json.encode(row)
-
-
-def _folded(store: EventStore, rows: Rows, run: str, stored: bytes | None) -> Any:
-    """A run's row, taken on from the stored one as far as this code can read."""
-    row = _decoded(rows, run, stored)
-    # The last event that the row holds is read again: another one there means that the server was
-    # set back, and the row starts anew.
-    events, unreadable = _readable(store, run, max(row.version - 1, 0))
-    set_back = events[0].id != row.last_event if events else unreadable is None
-    if row.version and set_back:
-        row = rows.empty(run)
-        events, unreadable = _readable(store, run, 0)
-    for event in events:
-        if event.version > row.version:
-            rows.evolve(row, event)
-    row.unreadable = unreadable
-    return row
-
-
-def _decoded(rows: Rows, run: str, stored: bytes | None) -> Any:
-    """A stored row; one that is none of this code's counts as missing."""
-    if stored is None:
-        return rows.empty(run)
-    try:
-        return rows.decode(stored)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return rows.empty(run)
-
-
-def _readable(store: EventStore, run: str, after: int) -> tuple[list[Envelope], str | None]:
-    """A run's events above version `after`, up to one that can't be read, and what that is."""
-    try:
-        return store.read(run, after), None
-    except EventUnreadable as error:
-        count = (error.version or 0) - after - 1
-        return store.read(run, after, limit=count) if count > 0 else [], str(error)
+            self._told(f"skipped: {unreadable}")
 
 
 def _batches(runs: Iterator[str]) -> Iterator[list[str]]:
@@ -261,26 +203,3 @@ def lag(store: EventStore, rows: Rows) -> int:
         len(store.feed(partition, store.checkpoint(rows.name, partition), limit=LAG_LOOK))
         for partition in range(store.partitions())
     )
-
-
-def read_rows(store: EventStore, rows: Rows, runs: Collection[str] | None = None) -> list[Any]:
-    """
-    Every row of a stored projection, or those of `runs`, all partitions together, in no order. What
-    another code could not read is looked at again: it may have been too old.
-    """
-    partitions = store.partitions()
-    wanted: dict[int, list[str] | None] = dict.fromkeys(range(partitions))
-    if runs is not None:
-        of = partial(partition_of, partitions=partitions)
-        wanted = {p: [run for run in runs if of(run) == p] for p in {of(run) for run in runs}}
-    return [
-        _shown(store, rows, run, stored)
-        for partition, some in wanted.items()
-        for run, stored in store.rows(rows.name, partition, some).items()
-    ]
-
-
-def _shown(store: EventStore, rows: Rows, run: str, stored: bytes) -> Any:
-    row = _decoded(rows, run, stored)
-    as_stored = row.version and row.unreadable is None
-    return row if as_stored else _folded(store, rows, run, stored)

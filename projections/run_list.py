@@ -12,7 +12,8 @@ import msgspec
 
 from mulligan.errors import FeedTrimmed, InvalidInput
 from mulligan.events.store import EventStore
-from mulligan.projections.projector import LAG_LOOK, SUMMARIES, Projector, lag, read_rows
+from mulligan.projections.projector import LAG_LOOK, Projector, lag
+from mulligan.projections.rows import SUMMARIES, read_rows
 from mulligan.projections.summary import RunSummary
 
 DEFAULT_LIMIT = 100

@@ -7,11 +7,13 @@ from __future__ import annotations
 import msgspec
 
 from mulligan.events import facts
-from mulligan.events.envelope import Envelope
-from mulligan.projections.tally import counted, one_more, unknown_after
+from mulligan.projections.row_changes import Event, by_tag
+from mulligan.projections.tally import COUNTED, counted, one_more, unknown_after
 
 
-class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
+# Rows refer to nothing that refers to them, so the garbage collector need not look at them (gc): a
+# list holds 100,000, and looking took longer than decoding them.
+class RunSummary(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
     """
     A run as of `version`. Times are server milliseconds; `nodes` counts what has ended, with every
     instance of a `for_each` node counted on its own.
@@ -51,7 +53,7 @@ _STATUS: dict[type[facts.Fact], str] = {
     facts.RunCompleted: "completed",
     facts.RunFailed: "failed",
 }
-_GOES_ON = (
+_GOES_ON: tuple[type[facts.Fact], ...] = (
     facts.EffectReconciled,
     facts.InputProvided,
     facts.DecisionMade,
@@ -71,45 +73,78 @@ _NODE_ENDS: dict[type[facts.Fact], str] = {
     facts.NodeSkipped: "skipped",
     facts.NodeCancelled: "cancelled",
 }
+_OF_CALLS: tuple[type[facts.Fact], ...] = (
+    facts.ToolOutcomeUnknown,
+    facts.EffectReconciled,
+    facts.ToolSucceeded,
+    facts.ToolFailed,
+)
 
 
-def evolve(summary: RunSummary, event: Envelope) -> None:
-    """Take a summary one event further, in place."""
-    fact = event.data
-    kind = type(fact)
-    if isinstance(fact, facts.RunRequested):
-        summary.workflow, summary.tags, summary.tenant = fact.workflow, fact.tags, fact.tenant
-        summary.requested_ms = event.time_ms
-    if kind in (facts.TurnAwaited, facts.RunStarted, facts.RunCancelled):
-        summary.awaits_turn = kind is facts.TurnAwaited
-    if kind in _NODE_ENDS:
-        how = _NODE_ENDS[kind]
-        summary.nodes = {**summary.nodes, how: summary.nodes.get(how, 0) + 1}
-    name = counted(fact)
-    if name is not None:
-        summary.counts = one_more(summary.counts, name)
-    summary.unknown = unknown_after(summary.unknown, fact)
-    _status(summary, event)
+def end_with(summary: RunSummary, event: Event) -> None:
+    """The last event that a summary holds."""
     summary.version, summary.last_event = event.version, event.id
     summary.updated_ms = event.time_ms
 
 
-def _status(summary: RunSummary, event: Envelope) -> None:
+def _requested(summary: RunSummary, event: Event) -> None:
     fact = event.data
-    if summary.status in _ENDED:
+    assert isinstance(fact, facts.RunRequested)
+    summary.workflow, summary.tags, summary.tenant = fact.workflow, fact.tags, fact.tenant
+    summary.requested_ms = event.time_ms
+
+
+def _count(summary: RunSummary, event: Event) -> None:
+    name = counted(event.data)
+    if name is not None:
+        summary.counts = one_more(summary.counts, name)
+
+
+def _call(summary: RunSummary, event: Event) -> None:
+    if summary.unknown or event.type == facts.ToolOutcomeUnknown.__name__:
+        summary.unknown = unknown_after(summary.unknown, event.data)
+
+
+def _node_ended(summary: RunSummary, event: Event) -> None:
+    how = _NODE_HOW[event.type]
+    summary.nodes = {**summary.nodes, how: summary.nodes.get(how, 0) + 1}
+
+
+def _goes_on(summary: RunSummary, event: Event) -> None:
+    if summary.status == "paused":
+        summary.status, summary.reason, summary.detail = "running", None, ""
+
+
+def _turn(summary: RunSummary, event: Event) -> None:
+    summary.awaits_turn = event.type == facts.TurnAwaited.__name__
+
+
+def _status(summary: RunSummary, event: Event) -> None:
+    status = _STATUS_AFTER[event.type]
+    if summary.status in _ENDED or (summary.status == "cancelling" and status not in _ENDED):
         return
-    if isinstance(fact, _GOES_ON):
-        if summary.status == "paused":
-            summary.status, summary.reason, summary.detail = "running", None, ""
-        return
-    status = _STATUS.get(type(fact))
-    if status is None or (summary.status == "cancelling" and status not in _ENDED):
-        return
-    summary.status = status
-    paused = fact if isinstance(fact, facts.RunPaused) else None
-    summary.reason = paused.reason if paused else None
-    summary.detail = paused.detail if paused else ""
+    paused = event.data if status == "paused" else None
+    summary.status, summary.reason, summary.detail = status, None, ""
+    if isinstance(paused, facts.RunPaused):
+        summary.reason, summary.detail = paused.reason, paused.detail
     if status == "running" and summary.started_ms is None:
         summary.started_ms = event.time_ms
     if status in _ENDED:
         summary.ended_ms = event.time_ms
+
+
+_NODE_HOW = {kind.__name__: how for kind, how in _NODE_ENDS.items()}
+_STATUS_AFTER = {kind.__name__: status for kind, status in _STATUS.items()}
+CHANGES = by_tag(
+    (_requested, (facts.RunRequested,)),
+    (_count, COUNTED),
+    (_call, _OF_CALLS),
+    (_node_ended, tuple(_NODE_ENDS)),
+    (_goes_on, _GOES_ON),
+    (_turn, (facts.TurnAwaited, facts.RunStarted, facts.RunCancelled)),
+    (_status, tuple(_STATUS)),
+)
+"""
+What events change, by tag, in this order: what reads its fact comes first, so that an event that
+can't be read has changed nothing.
+"""

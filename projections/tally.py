@@ -9,7 +9,8 @@ overseer's), `round` (of repair, by its level), `pause` (of a node).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from mulligan.events import facts
 
@@ -18,33 +19,27 @@ MOST_NAMES = 50
 """Codes of tools are their authors' own: beyond so many names they count as `other`."""
 
 
+_NAMES: dict[type[facts.Fact], Callable[[Any], str]] = {
+    facts.ModelFailed: lambda fact: _name("model", fact.cause.kind),
+    facts.ModelInterrupted: lambda fact: "model:interrupted",
+    facts.OutputRejected: lambda fact: _name("output", fact.kind),
+    facts.ToolFailed: lambda fact: _name("tool", fact.code),
+    facts.ToolOutcomeUnknown: lambda fact: "tool:outcome_unknown",
+    facts.NodeFailed: lambda fact: _name("node", fact.code),
+    facts.NodePaused: lambda fact: _name("pause", fact.reason),
+    facts.AllowanceReserved: lambda fact: _name("retry", fact.reason),
+    facts.OutputRepairSucceeded: lambda fact: "repair:succeeded",
+    facts.OutputRepairFailed: lambda fact: _name("repair", fact.reason),
+    facts.RepairRoundStarted: lambda fact: f"round:level_{fact.level}",
+}
+COUNTED = tuple(_NAMES)
+"""The kinds of facts that count."""
+
+
 def counted(fact: facts.Fact) -> str | None:
     """The name under which a fact counts, if it does."""
-    match fact:
-        case facts.ModelFailed():
-            return _name("model", fact.cause.kind)
-        case facts.ModelInterrupted():
-            return "model:interrupted"
-        case facts.OutputRejected():
-            return _name("output", fact.kind)
-        case facts.ToolFailed():
-            return _name("tool", fact.code)
-        case facts.ToolOutcomeUnknown():
-            return "tool:outcome_unknown"
-        case facts.NodeFailed():
-            return _name("node", fact.code)
-        case facts.NodePaused():
-            return _name("pause", fact.reason)
-        case facts.AllowanceReserved():
-            return _name("retry", fact.reason)
-        case facts.OutputRepairSucceeded():
-            return "repair:succeeded"
-        case facts.OutputRepairFailed():
-            return _name("repair", fact.reason)
-        case facts.RepairRoundStarted():
-            return f"round:level_{fact.level}"
-        case _:
-            return None
+    name = _NAMES.get(type(fact))
+    return None if name is None else name(fact)
 
 
 def one_more(counts: Mapping[str, int], name: str) -> dict[str, int]:

@@ -22,9 +22,10 @@ from mulligan.events.facts import (
     Usage,
 )
 from mulligan.events.ids import overseen
+from mulligan.projections.row_changes import Event, by_tag
 
 
-class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
+class ModelUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     Requests to one model, and the sums of what the provider reported. `unknown` counts requests
     whose usage was not reported or never came; the sums leave those out (REC-21).
@@ -37,7 +38,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-class RunUsage(msgspec.Struct, kw_only=True):
+class RunUsage(msgspec.Struct, kw_only=True, gc=False):
     """
     A run's usage by model, with the requests that are still open. The overseer's stands apart from
     that of the workflow's agents (OVR-8). What a fork was copied with is its parent's usage.
@@ -74,23 +75,15 @@ def fold(run: str, events: Iterable[Envelope]) -> RunUsage:
     return state
 
 
-def evolve(state: RunUsage, event: Envelope) -> None:
+def evolve(state: RunUsage, event: Event) -> None:
     """Take `state` one event further, in place."""
-    fact = event.data
-    match fact:
-        case ModelRequested():
-            _count(state, fact.request_id, fact.model)
-        case ModelAnswered():
-            _report(state, fact.request_id, fact.usage)
-        case ModelFailed() | ModelInterrupted():
-            _report(state, fact.request_id, None)
-        case RunCompleted() | RunFailed() | RunCancelled():
-            for request_id in list(state.open):  # nobody will hear of them any more
-                _report(state, request_id, None)
-        case RunForked():  # what was used up to here, the other run has used
-            state.models, state.overseer, state.open = {}, {}, {}
-        case _:
-            pass
+    for change in CHANGES.get(event.type, ()):
+        change(state, event)
+    end_with(state, event)
+
+
+def end_with(state: RunUsage, event: Event) -> None:
+    """The last event that a usage holds."""
     state.version, state.last_event = event.version, event.id
 
 
@@ -155,3 +148,42 @@ def _report(state: RunUsage, request_id: str, usage: Usage | None) -> None:
         completion_tokens=before.completion_tokens + (usage.completion_tokens or 0),
         cost_usd=cost,
     )
+
+
+def _requested(state: RunUsage, event: Event) -> None:
+    fact = event.data
+    assert isinstance(fact, ModelRequested)
+    _count(state, fact.request_id, fact.model)
+
+
+def _answered(state: RunUsage, event: Event) -> None:
+    fact = event.data
+    assert isinstance(fact, ModelAnswered)
+    _report(state, fact.request_id, fact.usage)
+
+
+def _lost(state: RunUsage, event: Event) -> None:
+    fact = event.data
+    assert isinstance(fact, ModelFailed | ModelInterrupted)
+    _report(state, fact.request_id, None)
+
+
+def _ended(state: RunUsage, event: Event) -> None:
+    """Nobody will hear any more of what is open."""
+    for request_id in list(state.open):
+        _report(state, request_id, None)
+
+
+def _forked(state: RunUsage, event: Event) -> None:
+    """What was used up to here, the other run has used."""
+    state.models, state.overseer, state.open = {}, {}, {}
+
+
+CHANGES = by_tag(
+    (_requested, (ModelRequested,)),
+    (_answered, (ModelAnswered,)),
+    (_lost, (ModelFailed, ModelInterrupted)),
+    (_ended, (RunCompleted, RunFailed, RunCancelled)),
+    (_forked, (RunForked,)),
+)
+"""What events change, by tag."""

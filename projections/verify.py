@@ -19,7 +19,7 @@ from mulligan.projections import recovery, trace, usage, workspace
 from mulligan.projections import run as runs
 from mulligan.projections.history import problems
 from mulligan.projections.problem import Problem
-from mulligan.projections.projector import STORED, Rows
+from mulligan.projections.rows import STORED, Rows
 
 _FOLDS = {"run": runs.fold, "trace": trace.fold, "recovery": recovery.fold, "usage": usage.fold}
 

@@ -36,7 +36,7 @@ from mulligan.events.keys import partition_of
 from mulligan.events.store import EventStore, FeedEntry, Row
 from mulligan.projections.feed_history import feed_problems, follower_problems
 from mulligan.projections.problem import Problem
-from mulligan.projections.projector import STORED, Rows
+from mulligan.projections.rows import STORED, Rows
 from mulligan.projections.run import fold
 from mulligan.projections.verify import problems_of
 from mulligan.testing.journal import Acknowledged, Entry, Taken

@@ -14,7 +14,8 @@ from typing import Any
 
 from mulligan.events.store import EventStore
 from mulligan.feed import FeedReading, Reference
-from mulligan.projections.projector import STORED, SUMMARIES, USAGE, Projector, read_rows
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import STORED, SUMMARIES, USAGE, read_rows
 from mulligan.projections.run_list import Filter, RunList, behind, order_of, page_of, place_of
 from mulligan.projections.summary import RunSummary
 from mulligan.projections.usage import RunUsage

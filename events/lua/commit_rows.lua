@@ -19,15 +19,26 @@
 -- Reply: 1, or 0 if the checkpoint is another: two projectors do no harm, one of them reads again
 
 local rows, checkpoint, followers, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local TOGETHER = 500 -- rows; a call with thousands of arguments fails
 local projection, expected, next_checkpoint = ARGV[1], ARGV[2], ARGV[3]
 
 if (redis.call('GET', checkpoint) or '0') ~= expected then
   return 0
 end
-for at = 4, #ARGV, 2 do
-  local phase = string.match(redis.call('HGET', runs, ARGV[at]) or '', '^%d+|(%a+)|')
-  if phase ~= 'archived' then
-    redis.call('HSET', rows, ARGV[at], ARGV[at + 1])
+for first = 4, #ARGV, 2 * TOGETHER do
+  local names, kept = {}, {}
+  local last = math.min(first + 2 * TOGETHER, #ARGV + 1) - 1
+  for at = first, last, 2 do
+    names[#names + 1] = ARGV[at]
+  end
+  for place, known in ipairs(redis.call('HMGET', runs, unpack(names))) do
+    if string.match(known or '', '^%d+|(%a+)|') ~= 'archived' then
+      kept[#kept + 1] = names[place]
+      kept[#kept + 1] = ARGV[first + 2 * place - 1]
+    end
+  end
+  if #kept > 0 then
+    redis.call('HSET', rows, unpack(kept))
   end
 end
 redis.call('SET', checkpoint, next_checkpoint)

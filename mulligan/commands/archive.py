@@ -12,7 +12,8 @@ from mulligan.client import Client
 from mulligan.commands.moments import Moment
 from mulligan.commands.printing import json_option, legible, show_json
 from mulligan.errors import InvalidInput
-from mulligan.projections.projector import SUMMARIES, Projector, read_rows
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES, read_rows
 
 KEPT_FOR = "7d"
 """How long ended runs stay on the server unless somebody says otherwise."""

@@ -30,7 +30,8 @@ from mulligan.events.redis_sync import LogSync
 from mulligan.events.slots import Lane, Load
 from mulligan.events.store import EventStore
 from mulligan.events.tenants import RUNS
-from mulligan.projections.projector import LAG_LOOK, STORED, lag
+from mulligan.projections.projector import LAG_LOOK, lag
+from mulligan.projections.rows import STORED
 from mulligan.providers.lanes import Lanes
 from mulligan.settings import Settings, next_database, without_password
 from mulligan.tools.web_use.executable import find_chromium

@@ -7,7 +7,8 @@ import click
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json
 from mulligan.errors import EventUnreadable, InvalidInput
-from mulligan.projections.projector import SUMMARIES, Projector, read_rows
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES, read_rows
 from mulligan.replies import Redriven
 
 

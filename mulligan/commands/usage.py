@@ -8,7 +8,8 @@ import click
 
 from mulligan.client import Client
 from mulligan.commands.printing import json_option, show_json, table
-from mulligan.projections.projector import USAGE, Projector, read_rows
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import USAGE, read_rows
 from mulligan.projections.usage import ModelUsage, RunUsage, UsageTotals, fold, totals
 
 

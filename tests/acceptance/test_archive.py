@@ -25,7 +25,8 @@ from mulligan.events.archived_store import ArchivedStore
 from mulligan.events.file_archive import FileArchive
 from mulligan.events.keys import Keys
 from mulligan.events.redis_streams import Streams
-from mulligan.projections.projector import SUMMARIES, USAGE, Projector, read_rows
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES, USAGE, read_rows
 from mulligan.settings import Settings
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.server import ValkeyServer
@@ -140,6 +141,7 @@ def test_every_reader_reads_an_archived_run_as_before(stage: Stage, shelf: Shelf
     before = {one: shelf.read(one) for one in (run, "accepted")}
     of_all = {line: shelf.call(line).stdout for line in OF_ALL}
     listed = json.loads(shelf.call("list --json").stdout)["runs"]
+    together = dict(shelf.client.store.read_each({run: 0, "accepted": 3}))
     assert any(not p.inline for p in _payloads(shelf.client.events(run))), "a large value"
 
     done = shelf.call(f"archive {run} accepted --json")
@@ -152,6 +154,7 @@ def test_every_reader_reads_an_archived_run_as_before(stage: Stage, shelf: Shelf
     assert {one: shelf.read(one) for one in (run, "accepted")} == before
     assert {line: shelf.call(line).stdout for line in OF_ALL} == of_all
     assert json.loads(shelf.call("list --json").stdout)["runs"] == listed
+    assert dict(shelf.client.store.read_each({run: 0, "accepted": 3})) == together
     assert shelf.client.result(run) == {"n": 1}
     assert shelf.client.status(run).ended
     Projector(shelf.client.store).catch_up()

@@ -13,7 +13,7 @@ import pytest
 
 from mulligan.client import Client
 from mulligan.errors import StoreUnavailable
-from mulligan.projections.projector import SUMMARIES, read_rows
+from mulligan.projections.rows import SUMMARIES, read_rows
 from mulligan.settings import Settings
 from mulligan.testing.given import plan_of
 from mulligan.testing.server import ValkeyServer

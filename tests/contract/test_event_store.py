@@ -25,6 +25,7 @@ from mulligan.errors import (
     RunUnknown,
     VersionConflict,
 )
+from mulligan.events.codec import decode
 from mulligan.events.envelope import NewEvent
 from mulligan.events.facts import (
     EffectReconciled,
@@ -1157,6 +1158,57 @@ def test_read_returns_more_than_a_page(log: EventStore) -> None:
     assert 1001 == len(log.read(RUN, limit=5_000))
 
 
+def test_many_runs_are_read_each_from_its_version(log: EventStore) -> None:
+    """More than are asked for at once; in the order asked for, those without any event too."""
+    runs = [f"run{number}" for number in range(35)]
+    for run in runs:
+        two = (NewEvent(RunStarted()), NewEvent(RunStarted()))
+        log.append(Append(run=run, op=f"new-{run}", writer=AsNew("d"), events=two))
+    wanted = {"unknown": 0, **{run: number % 3 for number, run in enumerate(reversed(runs))}}
+
+    found = dict(log.read_each(wanted))
+
+    assert list(found) == list(wanted)
+    for run, after in wanted.items():
+        raw = found[run]
+        assert isinstance(raw, list)
+        assert [decode(run, *event, log.vault.key_named) for event in raw] == log.read(run, after)
+
+
+@pytest.mark.parametrize("count", [99, 100, 101, MAX_EVENTS_PER_APPEND + 100])
+def test_a_long_run_among_many_is_read_to_its_end(log: EventStore, count: int) -> None:
+    short = (NewEvent(RunStarted()),)
+    log.append(Append(run="short", op="new", writer=AsNew("d"), events=short))
+    log.append(Append(run=RUN, op="new", writer=AsNew("d"), events=short * count))
+
+    found = dict(log.read_each({RUN: 0, "short": 0}))
+
+    assert [version for version, _, _ in found[RUN]] == list(range(1, count + 1))
+    assert len(found["short"]) == 1
+
+
+def test_who_stops_reading_many_runs_leaves_the_log_as_it_was(log: EventStore) -> None:
+    new(log)
+
+    for run, _ in log.read_each(dict.fromkeys([RUN, *map(str, range(40))], 0)):
+        assert run == RUN
+        break
+
+    assert 1 == len(log.read(RUN))
+    assert {RUN: 1} == {run: len(found) for run, found in log.read_each({RUN: 0})}
+
+
+def test_an_event_that_is_none_holds_up_no_other_run(subject: Any, log: EventStore) -> None:
+    new(log)
+    subject.write_raw(RUN, b"\xff\xfe")
+    log.append(Append(run="b", op="n", writer=AsNew("d"), events=(NewEvent(RunStarted()),)))
+
+    found = dict(log.read_each({RUN: 1, "b": 0}))
+
+    assert [(version, raw) for version, _, raw in found[RUN]] == [(2, b"\xff\xfe")]
+    assert len(found["b"]) == 1
+
+
 def test_an_event_keeps_what_it_was_given(log: EventStore) -> None:
     event = NewEvent(ToolStarted(call_id="c", execution=2), node="part[1]", attempt=3)
     log.append(
@@ -1384,6 +1436,18 @@ def test_rows_and_checkpoint_are_set_together(log: EventStore) -> None:
     assert {"r2": b"b"} == log.rows("run", 0, ["r2", "unknown"])
     assert {} == log.rows("run", 0, [])
     assert ("0", {}) == (log.checkpoint("usage", 0), log.rows("usage", 0))
+
+
+def test_more_rows_than_a_page_are_read_and_switched_whole(log: EventStore) -> None:
+    many = {f"r{number}": b"%d" % number for number in range(1_500)}
+    assert log.commit_rows("run~rebuilt", 0, expected="0", checkpoint="5-0", rows=many)
+    assert log.commit_rows("run", 0, expected="0", checkpoint="4-0", rows={"old": b"x"})
+
+    assert many == log.rows("run~rebuilt", 0)
+    assert log.switch_rows("run~rebuilt", "run", 0, expected="5-0")
+    assert ({}, many) == (log.rows("run~rebuilt", 0), log.rows("run", 0))
+    log.drop_rows("run", 0)
+    assert {} == log.rows("run", 0)
 
 
 def test_rows_are_not_set_over_another_projectors(log: EventStore) -> None:

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 import pytest
 
-from mulligan.projections.projector import STORED, read_rows
+from mulligan.projections.rows import STORED, read_rows
 from mulligan.projections.verify import problems_of
 from mulligan.testing.fault_cells import CELLS, EVERYDAY, Cell, Result
 from mulligan.testing.waiting import until

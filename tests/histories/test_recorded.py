@@ -20,8 +20,9 @@ from mulligan.events.codec import decode, encode
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.payload import Payload
 from mulligan.events.tasks import run_task
-from mulligan.projections import recovery, repair_log, run, summary, trace, usage, workspace
+from mulligan.projections import recovery, repair_log, run, trace, usage, workspace
 from mulligan.projections.history import problems
+from mulligan.projections.rows import SUMMARIES
 from mulligan.projections.state import RunState
 from mulligan.testing.given import prepare
 
@@ -79,9 +80,7 @@ def test_every_projection_takes_it_and_again_the_same(name: str) -> None:
     for artifacts in (repair_log.fold, workspace.files):
         made, again_made = (artifacts(RUN, history(name), inline) for _ in range(2))
         assert made == again_made
-    row = summary.RunSummary(run=RUN)
-    for event in history(name):
-        summary.evolve(row, event)
+    row = SUMMARIES.fold(RUN, history(name))
     assert (row.status, row.version) == (EXPECTED[name]["status"], EXPECTED[name]["version"])
 
 

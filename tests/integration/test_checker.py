@@ -21,7 +21,8 @@ from mulligan.events.payload import payloads_of
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, AsFact, ByTask, Claimed, Move
 from mulligan.events.tasks import run_task
-from mulligan.projections.projector import SUMMARIES, Projector
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES
 from mulligan.providers.port import Answer, ModelRequest, ToolCall
 from mulligan.testing.checker import Effect, check
 from mulligan.testing.in_memory import InMemory

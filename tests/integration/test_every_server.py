@@ -8,7 +8,8 @@ import pytest
 
 from mulligan.events.store import EventStore
 from mulligan.projections.history import problems
-from mulligan.projections.projector import STORED, Projector, lag
+from mulligan.projections.projector import Projector, lag
+from mulligan.projections.rows import STORED
 from mulligan.projections.verify import problems_of
 
 pytestmark = pytest.mark.server
@@ -32,9 +33,8 @@ def test_runs_end_and_their_rows_are_what_their_histories_fold_to(probe_everywhe
         assert problems(events) == []
         assert problems_of(store, run, events) == []
         assert set(on.done(run).values()) == {1}, "each tool and function ran once"
-    for rows in STORED:
-        for partition in range(store.partitions()):
-            assert Projector(store).rebuild(rows, partition)
+    for partition in range(store.partitions()):
+        assert list(STORED) == Projector(store).rebuild(STORED, partition)
     assert rows_of(store) == live
     assert len(live[STORED[0].name]) == RUNS
     assert store.audit() == []

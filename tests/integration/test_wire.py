@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -29,9 +30,9 @@ from mulligan.events.redis_store import RedisEventStore
 from mulligan.events.store import Append, AsNew
 from mulligan.events.wire_client import WireClient
 from mulligan.testing.server import ValkeyServer
-from mulligan.wire import AnswerLate, ConnectionFailed, ServerRefused, Wire, WireError
+from mulligan.wire import TOGETHER, AnswerLate, ConnectionFailed, ServerRefused, Wire, WireError
 from mulligan.wire_address import address_of
-from tests.integration.scripted_server import AnsweringServer, Relay, in_turn
+from tests.integration.scripted_server import Answer, AnsweringServer, Relay, in_turn
 
 MAIN_THREAD = threading.main_thread().ident or 0
 
@@ -243,6 +244,72 @@ def test_what_failed_takes_idle_connections_along(tmp_path: Path) -> None:
         client.get("key")
 
         assert 3 == server.connections
+
+
+# --- Commands one upon another -------------------------------------------------------------------
+
+
+def echoing(peer: socket.socket, command: list[bytes]) -> bool:
+    peer.sendall(b"$%d\r\n%b\r\n" % (len(command[1]), command[1]))
+    return True
+
+
+def failing(at: int, how: Callable[[socket.socket, bytes], bool]) -> Answer:
+    """Echoes, but for the command of a number."""
+
+    def answer(peer: socket.socket, command: list[bytes]) -> bool:
+        if command[1] != b"%d" % at:
+            return echoing(peer, command)
+        return how(peer, b"$%d\r\n%b\r\n" % (len(command[1]), command[1]))
+
+    return answer
+
+
+def echoes(client: WireClient, count: int) -> Iterator[bytes]:
+    return client.calls(("ECHO", number) for number in range(count))
+
+
+@pytest.mark.parametrize("count", [0, 1, TOGETHER, TOGETHER + 1, 5 * TOGETHER])
+def test_replies_to_many_commands_come_in_their_order(tmp_path: Path, count: int) -> None:
+    with (
+        closing(AnsweringServer(tmp_path, echoing)) as server,
+        closing(WireClient(server.address, connect_timeout_s=2, answer_timeout_s=2)) as client,
+    ):
+        assert [b"%d" % number for number in range(count)] == list(echoes(client, count))
+        assert b"a" == client.execute_command("ECHO", "a")
+        assert 1 == server.connections
+
+
+@pytest.mark.parametrize(
+    ("how", "error"), [(refused, ServerRefused), (cut, ConnectionFailed), (late, AnswerLate)]
+)
+def test_a_failure_among_many_commands_is_told_and_leaves_no_reply_behind(
+    tmp_path: Path, how: Any, error: type[WireError]
+) -> None:
+    at = TOGETHER + 3
+    with (
+        closing(AnsweringServer(tmp_path, failing(at, how))) as server,
+        closing(WireClient(server.address, connect_timeout_s=2, answer_timeout_s=0.5)) as client,
+    ):
+        replies = echoes(client, 2 * TOGETHER)  # all are sent before the first reply is read
+        assert [b"%d" % number for number in range(at)] == [next(replies) for _ in range(at)]
+        with pytest.raises(error):
+            next(replies)
+
+        assert b"a" == client.execute_command("ECHO", "a")
+        assert 2 == server.connections
+
+
+def test_who_takes_some_of_many_replies_leaves_none_for_the_next(tmp_path: Path) -> None:
+    with (
+        closing(AnsweringServer(tmp_path, echoing)) as server,
+        closing(WireClient(server.address, connect_timeout_s=2, answer_timeout_s=2)) as client,
+    ):
+        with closing(echoes(client, 4 * TOGETHER)) as replies:
+            assert b"0" == next(replies)
+            assert b"other" == client.execute_command("ECHO", "other"), "in between"
+
+        assert b"a" == client.execute_command("ECHO", "a")
 
 
 # --- Large and slow ------------------------------------------------------------------------------

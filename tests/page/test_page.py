@@ -25,7 +25,7 @@ from mulligan.events.facts import (
     SignalAwaited,
 )
 from mulligan.events.store import Append, ByVersion
-from mulligan.projections.projector import SUMMARIES
+from mulligan.projections.rows import SUMMARIES
 from mulligan.testing.scripted_model import ScriptedModel
 from mulligan.testing.waiting import until
 from mulligan.testing.worker import WorkerProcess

@@ -21,6 +21,7 @@ from mulligan.events.store import Append
 from mulligan.projections import summary
 from mulligan.projections.history import problems
 from mulligan.projections.open_requests import OpenRequest, open_requests
+from mulligan.projections.rows import SUMMARIES
 from mulligan.projections.state import RunState
 from mulligan.providers.port import Answer, ModelRequest, ToolCall
 from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan, Plan, ToolSpec
@@ -148,9 +149,7 @@ class Office:
 
 
 def row(office: Office) -> summary.RunSummary:
-    folded = summary.RunSummary(run="run")
-    for event in office.world.events():
-        summary.evolve(folded, event)
+    folded: summary.RunSummary = SUMMARIES.fold("run", office.world.events())
     return folded
 
 

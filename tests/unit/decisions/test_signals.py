@@ -24,9 +24,8 @@ from mulligan.events.payload import Payload
 from mulligan.events.store import ByVersion
 from mulligan.projections.history import problems
 from mulligan.projections.open_requests import open_requests
+from mulligan.projections.rows import SUMMARIES
 from mulligan.projections.run_view import view
-from mulligan.projections.summary import RunSummary
-from mulligan.projections.summary import evolve as sum_up
 from mulligan.projections.trace import fold as fold_trace
 from mulligan.schemas.plan import NodePlan, WaitPlan
 from mulligan.testing.given import Given, facts, plan_of
@@ -259,9 +258,7 @@ def test_every_signal_is_taken_once_whatever_comes_first(steps: list[str]) -> No
     ended = [node for node in given.state.nodes.values() if node.status == "completed"]
     assert {node.output.value for node in ended if node.output} == set(range(1, sent + 1))
     assert not problems(given.log)
-    row = RunSummary(run="run")
-    for event in given.log:
-        sum_up(row, event)
+    row = SUMMARIES.fold("run", given.log)
     assert row.nodes.get("completed", 0) == sent
 
 

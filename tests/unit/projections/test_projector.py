@@ -12,15 +12,8 @@ from mulligan.events.facts import ToolSucceeded
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.payload import Payload
 from mulligan.events.store import Append, AsFact
-from mulligan.projections.projector import (
-    PATIENCE_S,
-    SAY_EVERY_ROUNDS,
-    STORED,
-    SUMMARIES,
-    USAGE,
-    Projector,
-    read_rows,
-)
+from mulligan.projections.projector import PATIENCE_S, SAY_EVERY_ROUNDS, Projector
+from mulligan.projections.rows import STORED, SUMMARIES, USAGE, Rows, read_rows
 from mulligan.projections.usage import ModelUsage, RunUsage, total
 from mulligan.projections.verify import problems_of
 from mulligan.schemas.plan import CodeRef, FunctionPlan, NodePlan
@@ -60,9 +53,8 @@ def test_rebuilt_rows_equal_the_live_ones_byte_for_byte() -> None:
     live = raw(store)
     assert sum(map(len, live)) == 5 * len(STORED)
 
-    for rows in STORED:
-        for partition in range(3):
-            assert following.rebuild(rows, partition)
+    for partition in range(3):
+        assert list(STORED) == following.rebuild(STORED, partition)
 
     assert raw(store) == live
     made.run(plan_of(ONE), run="later")
@@ -82,7 +74,7 @@ def test_what_was_spoiled_is_right_again_after_a_rebuild() -> None:
         "run", 0, expected=checkpoint, checkpoint=checkpoint, rows={"run0": b"{}", "ghost": b"{}"}
     )
 
-    following.rebuild(SUMMARIES, 0)
+    following.rebuild([SUMMARIES], 0)
 
     assert raw(store) == live
 
@@ -165,11 +157,11 @@ def interrupted(runs: int) -> tuple[InMemory, Interrupted]:
 def test_of_two_rebuilds_the_later_one_takes_over() -> None:
     _, store = interrupted(3)
     live = raw(store)
-    later: list[bool] = []
-    store.then = lambda: later.append(Projector(store).rebuild(SUMMARIES, 0))
+    later: list[list[Rows]] = []
+    store.then = lambda: later.append(Projector(store).rebuild([SUMMARIES], 0))
 
-    assert not Projector(store).rebuild(SUMMARIES, 0)
-    assert later == [True]
+    assert Projector(store).rebuild(STORED, 0) == [USAGE], "what nobody took over is rebuilt"
+    assert later == [[SUMMARIES]]
     assert raw(store) == live
 
 
@@ -208,7 +200,7 @@ def test_runs_that_move_during_a_rebuild_are_caught_up_before_the_switch() -> No
     made, store = interrupted(2)
     store.then = lambda: made.run(plan_of(ONE), run="during")
 
-    assert Projector(store).rebuild(SUMMARIES, 0)
+    assert Projector(store).rebuild([SUMMARIES], 0)
 
     (during,) = [row for row in read_rows(store, SUMMARIES) if row.run == "during"]
     assert during.status == "completed"
@@ -224,7 +216,7 @@ def test_nothing_is_trimmed_that_a_rebuild_still_needs() -> None:
         assert store.trim_feed(0, keep=1, idle_ms=60_000) == 0
 
     store.then = meanwhile
-    assert Projector(store).rebuild(SUMMARIES, 0)
+    assert Projector(store).rebuild([SUMMARIES], 0)
     assert len(read_rows(store, SUMMARIES)) == 3
 
 
@@ -280,9 +272,26 @@ def test_a_run_that_can_not_be_read_holds_up_no_other(raw: bytes, at: int) -> No
     assert "'run1'" in told[0]
     assert {row.run for row in read_rows(store, USAGE)} == set(rows)
     live = store.rows("run", 0)
-    assert following.rebuild(SUMMARIES, 0)
+    assert following.rebuild([SUMMARIES], 0)
     assert live == store.rows("run", 0)
     assert len(told) == 1
+
+
+def test_a_damaged_fact_that_a_row_needs_ends_it_and_changes_nothing() -> None:
+    _, store = world(runs=1)
+    damaged = b'{"id":"x.0","type":"NodeFailed","data":{"code":7}}'
+    kinds = [event.type for event in store.read("run0")]
+    at = kinds.index("NodeCompleted") + 1
+    spoil(store, "run0", damaged, at)
+    told: list[str] = []
+
+    Projector(store, told.append).catch_up()
+
+    (row,) = read_rows(store, SUMMARIES)
+    assert (row.version, row.nodes, row.counts) == (at - 1, {}, {})
+    assert f"event {at}" in row.unreadable
+    assert told == [f"skipped: {row.unreadable}"]
+    assert [one.unreadable for one in read_rows(store, USAGE)] == [None], "it shows no nodes"
 
 
 def test_what_an_older_code_could_not_read_is_read_by_a_newer_one() -> None:

@@ -7,7 +7,8 @@ import pytest
 from mulligan.events import facts
 from mulligan.events.envelope import Envelope
 from mulligan.events.payload import Payload
-from mulligan.projections.summary import RunSummary, evolve
+from mulligan.projections.rows import SUMMARIES
+from mulligan.projections.summary import RunSummary
 
 SAID: list[facts.Fact] = [
     facts.InputProvided(request_id="a.1.1", answer=Payload.of("x"), by="ann"),
@@ -23,6 +24,7 @@ def test_a_run_that_was_paused_is_running_once_somebody_has_spoken(said: facts.F
     row = RunSummary(run="run")
     paused = facts.RunPaused(reason="awaiting_input", detail="Which tea?")
     for version, fact in enumerate((facts.RunStarted(), paused, said), start=1):
-        evolve(row, Envelope(id="x", run="run", version=version, time_ms=version, data=fact))
+        event = Envelope(id="x", run="run", version=version, time_ms=version, data=fact)
+        SUMMARIES.take_on(row, [event])
 
     assert (row.status, row.reason, row.detail) == ("running", None, "")

@@ -20,7 +20,8 @@ from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import Append, ByTask, FeedEntry, Move
 from mulligan.events.tasks import run_task
-from mulligan.projections.projector import SUMMARIES, Projector
+from mulligan.projections.projector import Projector
+from mulligan.projections.rows import SUMMARIES
 from mulligan.providers.port import Answer, ModelRequest, ToolCall
 from mulligan.schemas.plan import AgentPlan, CodeRef, FunctionPlan, NodePlan, Plan, ToolSpec
 from mulligan.testing import checker, in_memory
