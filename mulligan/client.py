@@ -34,7 +34,6 @@ from mulligan.asked import (
 )
 from mulligan.decisions import answers, people
 from mulligan.decisions.fork import fork
-from mulligan.embedded import ensure_server
 from mulligan.errors import InvalidInput, RunFailed, RunUnknown, VersionConflict, WaitTimedOut
 from mulligan.events.archived_store import ArchivedStore
 from mulligan.events.envelope import Envelope
@@ -54,6 +53,8 @@ from mulligan.trace_context import check_traceparent, current_traceparent
 from mulligan.watch import Reading, Watch
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mulligan.actors.admission import Admission
     from mulligan.actors.archiver import Archived, Archiver
     from mulligan.actors.hints import Hints
@@ -116,6 +117,13 @@ def _catalogue(definition: WorkflowDefinition) -> Catalogue | None:
     return ServerCatalogue()
 
 
+def _embedded_server(data_dir: Path) -> str:
+    """The embedded server's URL; who names a server need not load what starts one."""
+    from mulligan.embedded import ensure_server
+
+    return ensure_server(data_dir)
+
+
 class Client:
     """
     A connection to the log and the queue. Safe for use by threads; `close` it, or use it in `with`.
@@ -125,7 +133,7 @@ class Client:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings if settings is not None else load_settings()
-        url = self.settings.redis_url or ensure_server(self.settings.data_dir)
+        url = self.settings.redis_url or _embedded_server(self.settings.data_dir)
         self._archive = FileArchive(self.settings.archive)
         self.store: EventStore = ArchivedStore(
             url,

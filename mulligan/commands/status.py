@@ -7,11 +7,9 @@ from functools import partial
 import click
 
 from mulligan.client import Client
-from mulligan.commands.list_runs import newest, show
 from mulligan.commands.printing import clock, json_option, legible, show_json, table
 from mulligan.commands.waiting import show_waiting
 from mulligan.projections.advice import advice
-from mulligan.projections.run_list import DEFAULT_LIMIT, Filter
 from mulligan.projections.run_view import NodeView, RunView, view
 
 
@@ -24,8 +22,12 @@ def status(run: str | None, as_json: bool) -> None:
         if run is not None:
             state = client.status(run)
             _show_run(view(state, partial(client.value, run)), advice(state), as_json)
-        else:
-            show(newest(client, Filter(), DEFAULT_LIMIT), as_json, filtered=False)
+            return
+        # Of one run nothing is listed: its reader does not wait for what lists load.
+        from mulligan.commands.list_runs import newest, show
+        from mulligan.projections.run_list import DEFAULT_LIMIT, Filter
+
+        show(newest(client, Filter(), DEFAULT_LIMIT), as_json, filtered=False)
 
 
 def _show_run(shown: RunView, can_be_done: tuple[str, ...], as_json: bool) -> None:
