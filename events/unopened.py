@@ -4,6 +4,8 @@ Events of which the outside alone is read, until somebody asks for more.
 
 from __future__ import annotations
 
+from typing import TypeAlias, TypeVar, cast
+
 import msgspec
 
 from mulligan.errors import EventUnreadable
@@ -19,7 +21,16 @@ class _Outside(msgspec.Struct, gc=False):
     v: int = 1
 
 
+class _Inside(msgspec.Struct, gc=False):
+    data: msgspec.Raw
+    data_key: str | None = None
+
+
+Part = TypeVar("Part", bound=msgspec.Struct)
+Kind: TypeAlias = type[Part]
+
 _outside = msgspec.json.Decoder(_Outside).decode
+_inside = msgspec.json.Decoder(_Inside).decode
 _NOTHING = _Outside(id="", type="")
 """What decoding says of it is the error."""
 
@@ -47,6 +58,16 @@ class Unopened(msgspec.Struct, gc=False):
     def data(self) -> Fact:
         """The fact, in its newest shape; decoded each time."""
         return decode(self.run, self.version, self.time_ms, self.raw, self.key_named).data
+
+    def part(self, kind: Kind[Part]) -> Part:
+        """Those fields of the fact that `kind` has; plans and long texts may be passed over."""
+        try:
+            inside = _inside(self.raw)
+            if inside.data_key is None:
+                return msgspec.json.decode(inside.data, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass  # decoding it as a whole says what is wrong
+        return cast(Part, self.data)
 
 
 def unopened(

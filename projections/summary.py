@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from mulligan.events import facts
-from mulligan.projections.row_changes import Event, by_tag
+from mulligan.projections.row_changes import Event, by_tag, part_of
 from mulligan.projections.tally import COUNTED, counted, one_more, unknown_after
 
 
@@ -81,6 +81,14 @@ _OF_CALLS: tuple[type[facts.Fact], ...] = (
 )
 
 
+class _Asked(msgspec.Struct):
+    """Of `RunRequested`, without the plan."""
+
+    workflow: str
+    tags: tuple[str, ...] = ()
+    tenant: str | None = None
+
+
 def end_with(summary: RunSummary, event: Event) -> None:
     """The last event that a summary holds."""
     summary.version, summary.last_event = event.version, event.id
@@ -88,9 +96,8 @@ def end_with(summary: RunSummary, event: Event) -> None:
 
 
 def _requested(summary: RunSummary, event: Event) -> None:
-    fact = event.data
-    assert isinstance(fact, facts.RunRequested)
-    summary.workflow, summary.tags, summary.tenant = fact.workflow, fact.tags, fact.tenant
+    asked = part_of(event, _Asked)
+    summary.workflow, summary.tags, summary.tenant = asked.workflow, asked.tags, asked.tenant
     summary.requested_ms = event.time_ms
 
 

@@ -22,7 +22,7 @@ from mulligan.events.facts import (
     Usage,
 )
 from mulligan.events.ids import overseen
-from mulligan.projections.row_changes import Event, by_tag
+from mulligan.projections.row_changes import Event, by_tag, part_of
 
 
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -65,6 +65,20 @@ class UsageTotals(msgspec.Struct, kw_only=True):
     models: dict[str, ModelUsage]
     overseer: dict[str, ModelUsage]
     unreadable: list[str] = []
+
+
+class _Sent(msgspec.Struct):
+    """Of `ModelRequested`."""
+
+    request_id: str
+    model: str
+
+
+class _Answer(msgspec.Struct):
+    """Of `ModelAnswered`, without what the model said."""
+
+    request_id: str
+    usage: Usage | None = None
 
 
 def fold(run: str, events: Iterable[Envelope]) -> RunUsage:
@@ -151,15 +165,13 @@ def _report(state: RunUsage, request_id: str, usage: Usage | None) -> None:
 
 
 def _requested(state: RunUsage, event: Event) -> None:
-    fact = event.data
-    assert isinstance(fact, ModelRequested)
-    _count(state, fact.request_id, fact.model)
+    sent = part_of(event, _Sent)
+    _count(state, sent.request_id, sent.model)
 
 
 def _answered(state: RunUsage, event: Event) -> None:
-    fact = event.data
-    assert isinstance(fact, ModelAnswered)
-    _report(state, fact.request_id, fact.usage)
+    answer = part_of(event, _Answer)
+    _report(state, answer.request_id, answer.usage)
 
 
 def _lost(state: RunUsage, event: Event) -> None:
