@@ -151,6 +151,32 @@ def _save_badly(site: Site, given: dict[str, str], posted: bool) -> Answer:
     return 500, {}, _html("Error", "<h1>Internal error</h1>")
 
 
+def _save_halfway(site: Site, given: dict[str, str], posted: bool) -> Answer:
+    """Kept, and said so, by a page of error."""
+    site.saved.append(given)
+    return 500, {}, _html("Error", "<h1>Report saved</h1><p>The mail could not be sent</p>")
+
+
+def _save_refused(site: Site, given: dict[str, str], posted: bool) -> Answer:
+    return 422, {}, ""
+
+
+def _reports_unwell(site: Site, given: dict[str, str], posted: bool) -> Answer:
+    """What was saved; the first time that it is asked for, it is unwell."""
+    if site.received.count(("GET", "/reports-unwell")) == 1:
+        return 503, {}, _html("Unwell", "<h1>Back soon</h1>")
+    return _reports(site, given, posted)
+
+
+HOPEFUL = """
+<form onsubmit="save(event)"><label>Week <input name=week></label><button>Save</button></form>
+<p id=out></p><script>function save(event) {
+  event.preventDefault();
+  document.getElementById('out').textContent = 'Report saved';
+  fetch('/save-refused', {method: 'POST'});
+}</script>"""
+
+
 def _reports(site: Site, given: dict[str, str], posted: bool) -> Answer:
     """What was saved, by week."""
     rows = "".join(f"<li>Report of {one.get('week', '')}</li>" for one in site.saved)
@@ -215,6 +241,12 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
     "/form-error": _form_page("/save-badly"),
     "/form-banner": _form_page("/silent", "<p>Report saved</p>"),
     "/silent": _form_page("/silent"),
+    "/form-halfway": _form_page("/save-halfway"),
+    "/save-halfway": _save_halfway,
+    "/form-hopeful": _page("Form", HOPEFUL),
+    "/save-refused": _save_refused,
+    "/reports-unwell": _reports_unwell,
+    "/form-to-wall": _form_page("/wall"),
     "/form-fleeting": _form_page("/save-fleetingly"),
     "/save": _save,
     "/save-fleetingly": _save_fleetingly,

@@ -148,6 +148,48 @@ def test_an_error_after_saving_without_a_page_to_look_at_is_for_a_person(
     assert "person" == one.outcome({"shown_by": "receipt"})["shown_by"], "a person's own words"
 
 
+@pytest.mark.parametrize(
+    ("path", "why"), [("/form-halfway", "with 500"), ("/form-hopeful", "with 422")]
+)
+def test_what_a_page_says_over_an_error_of_the_site_is_no_evidence(
+    begin: Begin, site: Site, path: str, why: str
+) -> None:
+    """A page of error that says so, and a page that says so before the site has answered."""
+    one = begin(form(site, path))
+
+    done = one.submit()
+
+    assert ("unknown", True) == (done["outcome"], why in done["why"])
+    with pytest.raises(ToolError, match="no page is named") as failed:
+        one.reconcile()
+    assert failed.value.unknown
+    assert 1 == [method for method, _ in site.received].count("POST")
+
+
+def test_a_save_that_is_led_to_a_login_is_unknown(begin: Begin, site: Site) -> None:
+    """Even if the address that it was on its way to is in that of the login."""
+    evidence = [{"condition": "title_contains", "value": "Saved"}]
+    one = begin(form(site, "/form-to-wall", evidence=evidence, check=True, **SHORT))
+
+    assert "unknown" == one.submit()["outcome"]
+    with pytest.raises(ToolError, match="does not show the report"):
+        one.reconcile()
+
+
+def test_a_page_of_reports_that_can_not_be_read_does_not_lack_the_report(
+    begin: Begin, site: Site
+) -> None:
+    """It was there before; nothing is sent, so that it can't be taken for what was sent."""
+    site.saved.append({"week": WEEK})
+    shown = {"url": f"{site.url}/reports-unwell", "evidence": LISTED, "wait_ms": 100}
+    one = begin({**form(site, "/form-silent", **SHORT), "check": shown})
+
+    with pytest.raises(WebUseFailed, match="answered 503"):
+        one.submit()
+
+    assert [] == [one for one in site.received if one[0] == "POST"]
+
+
 def test_a_left_over_banner_is_no_evidence(begin: Begin, site: Site) -> None:
     one = begin(form(site, "/form-banner"))
 

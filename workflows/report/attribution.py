@@ -13,9 +13,8 @@ from typing import Any
 
 from mulligan.errors import ToolError
 from mulligan.tools.input_needed import InputNeeded
-from mulligan.workflows.report.members import Members
+from mulligan.workflows.report.members import LEAVE_OUT, Members, same_name, stands_in
 
-LEAVE_OUT = "leave it out"
 MOST_OPTIONS = 9
 
 Entry = dict[str, Any]
@@ -76,12 +75,12 @@ def _author(
     found = members.find(stated) if by_material else None
     if found is not None or answer is None:
         return found
-    return LEAVE_OUT if answer == LEAVE_OUT else members.find(answer)
+    return LEAVE_OUT if same_name(answer, LEAVE_OUT) else members.find(answer)
 
 
 def _names(material: dict[str, Any], author: str) -> bool:
     heading = f"{material['title']}\n{material['author'] or ''}\n{material['text']}"
-    return " ".join(author.split()).casefold() in " ".join(heading.split()).casefold()
+    return stands_in(author, heading)
 
 
 def _questions(

@@ -13,11 +13,17 @@ from mulligan.errors import ToolError
 from mulligan.schemas.web_rules import WebRules
 from mulligan.tools.web_use.addresses import check_url
 from mulligan.tools.web_use.commands import MAX_WAIT_MS, Condition
+from mulligan.tools.web_use.conditions import ConditionName
 from mulligan.workflows.report.package import Package
 
 VALUES = ("week", "kind", "run", "revision", "digest", "summary")
 """What `{…}` in a field or in evidence may name of a report."""
 _NAMED = re.compile(r"\{(\w+)\}")
+POSITIVE: tuple[ConditionName, ...] = ("text_contains", "title_contains", "element_present")
+"""
+Conditions that a page of failure does not meet by itself: it lacks most texts, and may stand at any
+address.
+"""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,14 +62,27 @@ def form_of(given: Any, package: Package, rules: WebRules) -> Form:
         form = msgspec.convert(_filled(given, _values(package)), Form)
     except (msgspec.ValidationError, ValueError) as error:
         raise ToolError("invalid_form", f"form: {error}") from None
-    if not form.evidence or (form.check is not None and not form.check.evidence):
-        raise ToolError("invalid_form", "form: without evidence nothing would ever be submitted")
+    _check_evidence("evidence", form.evidence)
+    if form.check is not None:
+        _check_evidence("check.evidence", form.check.evidence)
+    labels = [*form.fields, *form.choices, *form.secrets]
+    if twice := next((one for one in labels if labels.count(one) > 1), None):
+        raise ToolError("invalid_form", f"form: {twice!r} is filled twice")
     waits = (form.wait_ms, *((form.check.wait_ms,) if form.check else ()))
     if not form.button.strip() or not all(0 <= one <= MAX_WAIT_MS for one in waits):
         raise ToolError("invalid_form", f"form: a button, and wait_ms from 0 to {MAX_WAIT_MS:,}")
     for url in (form.url, *((form.check.url,) if form.check else ())):
         check_url(url, rules)
     return form
+
+
+def _check_evidence(place: str, evidence: tuple[Condition, ...]) -> None:
+    if not any(one.condition in POSITIVE for one in evidence):
+        raise ToolError(
+            "invalid_form",
+            f"form.{place}: one condition at least has to show that it worked: "
+            f"{', '.join(POSITIVE[:-1])} or {POSITIVE[-1]}",
+        )
 
 
 def element(snapshot: str, roles: tuple[str, ...], name: str) -> str:

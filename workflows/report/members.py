@@ -7,6 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+ALL = "all of them"
+LEAVE_OUT = "leave it out"
+"""Answers that name no member, so that no member may be called so."""
+
 
 @dataclass(frozen=True)
 class Member:
@@ -22,10 +26,13 @@ class Member:
 
     def named_in(self, text: str) -> bool:
         """Whether a text names them, as whole words."""
-        return any(
-            re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
-            for name in self.names
-        )
+        return any(stands_in(name, text) for name in self.names)
+
+
+def stands_in(words: str, text: str) -> bool:
+    """Whether words stand in a text, as whole words, blanks and case aside."""
+    wanted, whole = (" ".join(one.split()).casefold() for one in (words, text))
+    return bool(wanted) and bool(re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", whole))
 
 
 def same_name(one: str, other: str) -> bool:

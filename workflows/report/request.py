@@ -9,7 +9,7 @@ from typing import Any
 
 from mulligan.errors import ToolError
 from mulligan.schemas.run_context import RunContext
-from mulligan.workflows.report.members import Member, same_name
+from mulligan.workflows.report.members import ALL, LEAVE_OUT, Member, same_name
 from mulligan.workflows.report.weeks import zone_named
 
 DEFAULT_KIND = "weekly"
@@ -56,6 +56,8 @@ def _moment(given: str | None, context: RunContext) -> datetime:
         raise ValueError(f"recorded_at: {given[:40]!r} is no time of ISO 8601") from None
     if moment.tzinfo is None:
         raise ValueError("recorded_at: has no time zone; end it with Z or an offset")
+    if not 1 < moment.year < 9999:  # the weeks beside it have to be of a year, in any zone
+        raise ValueError(f"recorded_at: the year {moment.year} has no week before or after it")
     return moment
 
 
@@ -66,6 +68,8 @@ def _members(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
         names = member.names
         if any(not name.strip() for name in names):
             raise ValueError(f"members[{place}]: a name is blank")
+        if any(same_name(name, answer) for name in names for answer in (ALL, LEAVE_OUT)):
+            raise ValueError(f"members[{place}]: a name is what an answer may say: {names[0]!r}")
         if any(same_name(name, other) for m in members for other in m.names for name in names):
             raise ValueError(f"members[{place}]: {member.name!r} shares a name with another")
         members.append(member)

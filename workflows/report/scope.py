@@ -7,12 +7,11 @@ from typing import Any
 
 from mulligan.tools.input_needed import InputNeeded
 from mulligan.tools.registry import tool
-from mulligan.workflows.report.members import Members
-from mulligan.workflows.report.weeks import Week, week_of, zone_named
+from mulligan.workflows.report.members import ALL, Members, same_name, stands_in
+from mulligan.workflows.report.weeks import Week, week_of, weeks_in, zone_named
 
 WEEK, MEMBERS = "week", "members"
 """The questions, by id."""
-ALL = "all of them"
 
 
 @tool(effect="read")
@@ -55,13 +54,19 @@ def _week(request: dict[str, Any], parsed: dict[str, Any], answers: dict[str, st
         except ValueError as error:
             raise _which_week(request, str(error)) from None
     said = parsed["week_said"]
-    if not said or not _says(request["text"], said):
+    if not said or not stands_in(said, request["text"]):
         raise _which_week(request, "the request names no week")
     for spelled in (said, parsed["week"] or ""):
         try:
-            return _begun(week_of(spelled, asked_at, zone), asked_at)
+            week = _begun(week_of(spelled, asked_at, zone), asked_at)
         except ValueError:
             continue
+        # A model that reads other words as a week must not pass over those that need no reading.
+        named = weeks_in(request["text"], asked_at, zone)
+        if named and week not in named:
+            others = ", ".join(sorted(map(str, named)))
+            raise _which_week(request, f"{said[:80]!r} may be {week}, and it names {others}")
+        return week
     raise _which_week(request, f"{said[:80]!r} is no week that has begun")
 
 
@@ -89,7 +94,7 @@ def _members(request: dict[str, Any], parsed: dict[str, Any], answers: dict[str,
     said = parsed["members"]
     if MEMBERS in answers:
         answer = answers[MEMBERS]
-        said = [] if answer == ALL else [one.strip() for one in answer.split(",")]
+        said = [] if same_name(answer, ALL) else _listed(answer, members)
     unknown = [name for name in said if members.find(name) is None]
     if unknown:
         raise InputNeeded(
@@ -104,8 +109,16 @@ def _members(request: dict[str, Any], parsed: dict[str, Any], answers: dict[str,
     return [name for name in every if name in found] if said else every
 
 
-def _says(text: str, words: str) -> bool:
-    return " ".join(words.split()).casefold() in " ".join(text.split()).casefold()
+def _listed(answer: str, members: Members) -> list[str]:
+    """The names between an answer's commas; a member's own name may have some."""
+    parts = answer.split(",")
+    names: list[str] = []
+    while parts:
+        ends = range(len(parts), 0, -1)
+        end = next((n for n in ends if members.find(",".join(parts[:n])) is not None), 1)
+        names.append(",".join(parts[:end]).strip())
+        parts = parts[end:]
+    return names
 
 
 def _days(week: Week) -> dict[str, str]:

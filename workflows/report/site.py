@@ -23,7 +23,9 @@ import msgspec
 from mulligan.errors import ToolError
 from mulligan.schemas.builder import Workflow
 from mulligan.schemas.run_context import RunContext
+from mulligan.schemas.web_rules import WebRules
 from mulligan.settings import load_settings
+from mulligan.tools.web_use.addresses import host_and_port, without_query
 from mulligan.tools.web_use.caller import Caller
 from mulligan.tools.web_use.client import BridgeClient
 from mulligan.tools.web_use.codes import WebUseFailed
@@ -38,6 +40,7 @@ from mulligan.tools.web_use.commands import (
     Type,
     Verify,
 )
+from mulligan.tools.web_use.results import Receipt
 from mulligan.workflows.report.form import Form, Shown, element, form_of
 from mulligan.workflows.report.package import read_package
 
@@ -55,6 +58,8 @@ SAVE = "save"
 """The step that must not happen twice."""
 PATIENCE_S, PAUSE_S = 30.0, 0.5
 """How long a bridge that is not there is waited for."""
+BAD = 400
+"""From here on an HTTP status says that something was not done (RFC 9110, 15)."""
 TEXT_FIELDS = ("textbox", "searchbox")
 LISTS = ("combobox", "listbox")
 
@@ -191,6 +196,11 @@ class _Steps:
         self._context = context
         self._browser = BridgeClient(load_settings().browser_socket_path)
 
+    @property
+    def rules(self) -> WebRules:
+        """Where this run's pages may send something."""
+        return self._context.web
+
     def __enter__(self) -> _Steps:
         return self
 
@@ -206,14 +216,20 @@ class _Steps:
         return self.do(f"look-{secrets.token_hex(8)}", command)
 
     def shows(self, page: Shown) -> Page | None:
-        """What a page is like that shows its evidence, opened afresh; None: it does not."""
+        """
+        What a page is like that shows its evidence, opened afresh; None: it does not.
+
+        Raises WebUseFailed where it can't be read: an error page shows nothing either.
+        """
+        look = Navigate(url=page.url, evidence=page.evidence, wait_ms=page.wait_ms)
         try:
-            look = Navigate(url=page.url, evidence=page.evidence, wait_ms=page.wait_ms)
             receipt = self.fresh(look)
         except WebUseFailed as failed:
-            if failed.failure == "verification_failed":
-                return None
-            raise
+            if failed.failure != "verification_failed" or failed.receipt is None:
+                raise
+            _refuse_unread(failed.receipt)
+            return None
+        _refuse_unread(msgspec.convert(receipt, Receipt))
         self.close(receipt["page"])
         seen = receipt["observation"]
         names = ("observation", "url", "title")
@@ -241,6 +257,33 @@ class _Steps:
         return _unknown(str(failed), msgspec.to_builtins(receipt))
 
 
+def _refuse_unread(receipt: Receipt) -> None:
+    if any(one.after is None for one in receipt.evidence):
+        raise WebUseFailed("timeout", "the page of check did not come to rest")
+    status = _status(receipt, receipt.url)
+    if status >= BAD:
+        raise WebUseFailed("backend_action_failed", f"the page of check answered {status}")
+
+
+def _status(receipt: Receipt, url: str) -> int:
+    """What the document at a URL was answered with, as far as that was seen."""
+    plain = without_query(url)
+    found = [one.status for one in receipt.requests if one.url == plain]
+    return next((one for one in found if one is not None), 0)
+
+
+def _refusal(receipt: Receipt, rules: WebRules) -> str | None:
+    """What the site answered to a save that it did not take, whatever its page says."""
+    for one in receipt.requests:
+        sends = one.method not in ("GET", "HEAD") and rules.host_allowed(*host_and_port(one.url))
+        shown = receipt.observation is not None and one.url == without_query(
+            receipt.observation.url
+        )
+        if (sends or shown) and (one.status or 0) >= BAD:
+            return f"the site answered {one.method} {one.url} with {one.status}"
+    return None
+
+
 def _saved(form: Form, steps: _Steps) -> dict[str, Any]:
     page = _filled(form, steps)
     save = Click(
@@ -254,6 +297,10 @@ def _saved(form: Form, steps: _Steps) -> dict[str, Any]:
     receipt = steps.do(SAVE, save)
     if receipt["outcome"] != "confirmed" or receipt.get("page") is None:
         return _unknown("the page that was saved is gone", receipt)
+    refused = _refusal(msgspec.convert(receipt, Receipt), steps.rules)
+    if refused is not None:
+        steps.close(receipt["page"])
+        return _unknown(refused, {**receipt, "observation": None, "page": None})
     # Evidence that a receipt speaks of was there for a moment; this is a look of its own.
     seen = steps.do("seen", Verify(page=receipt["page"], conditions=form.evidence))
     steps.close(seen.pop("page"))

@@ -7,17 +7,16 @@ it stands there, and no evidence goes unsaid.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from mulligan.quality.report import Fix, Gate, Quality, judged
 from mulligan.workflows.report.members import Members
+from mulligan.workflows.report.numbers import numbers_in
 
 NEW = "/statements/-"
 """The path of a statement that is missing."""
 GATES = ("form", "sources", "numbers", "names", "coverage")
-_NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 
 Statement = dict[str, Any]
 Entries = dict[str, dict[str, Any]]
@@ -85,19 +84,14 @@ def _unsupported(
     if not found or len(found) < len(set(statement["evidence"])):
         yield "sources", "it names evidence that there is not, or none"
     words = " ".join(f"{entry['quote']} {entry['author']}" for entry in found)
-    known = {_plain(one) for one in _NUMBER.findall(words)}
-    for number in dict.fromkeys(_NUMBER.findall(statement["text"])):
-        if _plain(number) not in known:
-            yield "numbers", f"the number {number} is not in its evidence"
+    known = {number for _, number in numbers_in(words)}
+    for spelled, number in dict.fromkeys(numbers_in(statement["text"])):
+        if number not in known:
+            yield "numbers", f"the number {spelled} is not in its evidence"
     known_names = {*members.named_in(words), *(entry["author"] for entry in found)}
     for name in members.named_in(statement["text"]):
         if name not in known_names:
             yield "names", f"{name} is not in its evidence"
-
-
-def _plain(number: str) -> str:
-    """1,250 and 1250 are one number; 1.5 and 15 are not, nor are 3:30 and 330."""
-    return re.sub(r",(?=\d{3}(?:\D|$))", "", number)
 
 
 def _fix(gate: str, path: str, section: str, instruction: str) -> Fix:

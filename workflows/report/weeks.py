@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _WEEK = re.compile(r"(\d{4})-W(\d{2})")
 _BACK = {"this week": 0, "last week": 1}
+_SPELLED = re.compile(rf"(?<!\w)(?:{'|'.join(_BACK)}|{_WEEK.pattern})(?!\w)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,20 @@ def week_of(said: str, recorded_at: datetime, zone: ZoneInfo) -> Week:
     return _written(said.strip())
 
 
+def weeks_in(text: str, recorded_at: datetime, zone: ZoneInfo) -> set[Week]:
+    """The weeks that a text names in the words of `week_of`."""
+    found = set()
+    for one in _SPELLED.finditer(" ".join(text.split())):
+        with suppress(ValueError):
+            found.add(week_of(one[0].upper() if "-" in one[0] else one[0], recorded_at, zone))
+    return found
+
+
 def _written(said: str) -> Week:
     found = _WEEK.fullmatch(said)
     try:
         year, number = (int(part) for part in found.groups()) if found else (0, 0)
-        date.fromisocalendar(year, number, 1)
+        date.fromisocalendar(year if 1 < year < 9999 else 0, number, 1)
     except ValueError:
         message = f"week: {said!r} is no week; say YYYY-Www, 'this week' or 'last week'"
         raise ValueError(message) from None

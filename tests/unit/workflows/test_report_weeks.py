@@ -26,7 +26,9 @@ def test_rept1_a_week_is_read_at_the_recorded_time(said: str, zone: str, week: s
     assert str(week_of(said, SUNDAY_LATE, zone_named(zone))) == week
 
 
-@pytest.mark.parametrize("said", ["", "next week", "2025-W53", "2026-W00", "2026-W1", "0000-W01"])
+@pytest.mark.parametrize(
+    "said", ["", "next week", "2025-W53", "2026-W00", "2026-W1", "0000-W01", "0001-W01", "9999-W52"]
+)
 def test_rept1_what_names_no_week_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match="is no week; say YYYY-Www"):
         week_of(said, SUNDAY_LATE, BERLIN)

@@ -48,6 +48,11 @@ DRIVE_S = 10.0
 POLL_S = 0.1
 QUIET_S = 0.1
 """How long an act without evidence is watched for what it sets off."""
+ANSWER_S = 1.0
+"""
+How long the site's answer is waited for once the evidence is there: a page may say `saved` before
+the site does.
+"""
 
 
 class Means(msgspec.Struct, frozen=True):
@@ -257,6 +262,7 @@ class Acting:
             one.condition == "element_present"
             for one in (*self._command.evidence, *self._command.failures)
         )
+        shown_s: float | None = None
         while True:
             if declared:
                 look = await self._tab.look(tree=tree, within_s=max(end_s - loop.time(), POLL_S))
@@ -264,11 +270,11 @@ class Acting:
                     evidence=verdict.settled(self._receipt.evidence, look),
                     failures=verdict.settled(self._receipt.failures, look),
                 )
-                if (
-                    verdict.judged(True, self._receipt.evidence, self._receipt.failures)
-                    == "confirmed"
-                ):
-                    break
+                outcome = verdict.judged(True, self._receipt.evidence, self._receipt.failures)
+                if outcome == "confirmed":
+                    shown_s = loop.time() if shown_s is None else shown_s
+                    if not self._tab.unanswered or loop.time() >= shown_s + ANSWER_S:
+                        break
             elif loop.time() >= start_s + QUIET_S and not self._tab.navigating:
                 break
             if loop.time() >= end_s or self._tab.gone:

@@ -314,8 +314,6 @@ class Bridge:
         time_s = asyncio.get_running_loop().time
         end_s = min(time_s() + command.wait_ms / 1_000, asked.deadline_s)
         _, evidence = await _seen_to_hold(tab, command.evidence, end_s, tab.look)
-        if missing := _missing(evidence):
-            raise WebUseFailed("verification_failed", f"{missing.value[:100]!r} is not on the page")
         receipt = Receipt(
             action=asked.caller.action,
             act="navigate",
@@ -325,9 +323,15 @@ class Bridge:
             url=tab.page.url,
             requests=tuple(tab.requests.values()),
             evidence=tuple(
-                msgspec.structs.replace(one, before=None, after=True) for one in evidence
+                msgspec.structs.replace(one, before=None, after=one.before) for one in evidence
             ),
         )
+        if missing := _missing(evidence):
+            raise WebUseFailed(
+                "verification_failed",
+                f"{missing.value[:100]!r} is not on the page",
+                receipt=msgspec.structs.replace(receipt, outcome="done"),
+            )
         _remember(self._acted, asked.caller.action, tab.id)
         return await self._after(tab, receipt, asked)
 

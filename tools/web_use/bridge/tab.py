@@ -67,6 +67,8 @@ class Tab:
         self.opened: list[Tab] = []
         self.witnessed: list[str] = []
         self.requests: dict[PageRequest, Request] = {}
+        self.unanswered: set[PageRequest] = set()
+        """requests of the act that send something, and have no answer yet"""
         self._moved = False
         self.last = Look("navigating", page.url)
         """the last that showed something"""
@@ -182,6 +184,7 @@ class Tab:
         self.seen = {}
         self.witnessed = []
         self.requests = {}
+        self.unanswered = set()
         self._moved = False
 
     async def unless_dialog(self, asked: Awaitable[T]) -> T | None:
@@ -244,6 +247,8 @@ class Tab:
         if len(self.requests) < MOST_REQUESTS:
             told = Request(method=request.method, url=without_query(request.url))
             self.requests[request] = told
+            if request.method not in ("GET", "HEAD"):
+                self.unanswered.add(request)
         if request.is_navigation_request() and _is_main(request, self.page):
             self._navigating = request
             self._moved = True
@@ -254,6 +259,7 @@ class Tab:
 
     def _on_response(self, response: Response) -> None:
         told = self.requests.get(response.request)
+        self.unanswered.discard(response.request)
         if told is not None:
             self.requests[response.request] = msgspec.structs.replace(told, status=response.status)
         if response.request is self._navigating:
@@ -263,6 +269,7 @@ class Tab:
         self._changed.set()
 
     def _on_failed(self, request: PageRequest) -> None:
+        self.unanswered.discard(request)
         if request is self._navigating:
             self._navigating = None
         self._changed.set()
