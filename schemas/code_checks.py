@@ -16,7 +16,7 @@ from mulligan.schemas.call_names import (
 )
 from mulligan.schemas.code_table import CodeTable
 from mulligan.schemas.draft import Draft
-from mulligan.schemas.mcp_tools import mcp_names
+from mulligan.schemas.mcp_tools import ServerUnfit, mcp_names
 from mulligan.schemas.problems import Place, Problem, did_you_mean
 from mulligan.schemas.scope import offered_names
 from mulligan.schemas.workflow import AgentDefinition, AgentNode, FunctionNode, RepairNode, WaitNode
@@ -37,8 +37,9 @@ def code_problems(draft: Draft, code: CodeTable) -> Iterator[Problem]:
     if draft.input_schema is not None:
         for message in schema_problems(draft.input_schema):
             yield _in_schema(message, draft.input_schema, ("input_schema",))
+    unfit: set[str] = set()
     for place, agent in draft.prompted():
-        yield from _tool_problems(agent.tools, (*place, "tools"), code)
+        yield from _tool_problems(agent.tools, (*place, "tools"), code, unfit)
         yield from _approval_problems(agent, (*place, "ask_before"))
         yield from _browsing_problems(agent, (*place, "tools"), draft, code)
         yield from _reading_problems(agent, (*place, "tools"), draft)
@@ -100,13 +101,20 @@ def _division_problems(
             yield Problem((*place, "join"), "it joins what decompose splits, and there is none")
 
 
-def _tool_problems(paths: list[str], place: Place, code: CodeTable) -> Iterator[Problem]:
+def _tool_problems(
+    paths: list[str], place: Place, code: CodeTable, unfit: set[str]
+) -> Iterator[Problem]:
+    """`unfit` are the MCP servers of which is told already, each once however many want it."""
     names: dict[str, str] = {}
     for item, path in enumerate(paths):
         try:
             name = code.tool(path).name
         except InvalidInput as error:
-            yield Problem(place, str(error), item=item)
+            server = mcp_names(path)
+            if not isinstance(error, ServerUnfit) or server is None or server[0] not in unfit:
+                yield Problem(place, f"{path}: {error}" if server else str(error), item=item)
+            if isinstance(error, ServerUnfit) and server is not None:
+                unfit.add(server[0])
             continue
         first = names.setdefault(name, path)
         if name in HARNESS_TOOLS:

@@ -10,7 +10,7 @@ import jsonschema_rs
 
 from mulligan.errors import InvalidInput
 from mulligan.events.payload import canonical, digest_of
-from mulligan.schemas.mcp_tools import Catalogue, McpServer, McpTool, OfferedTool
+from mulligan.schemas.mcp_tools import Catalogue, McpServer, McpTool, OfferedTool, ServerUnfit
 from mulligan.schemas.problems import did_you_mean
 from mulligan.schemas.tool_spec import ToolSpec
 from mulligan.schemas.workflow import OFFERED_NAME, McpServerDefinition
@@ -33,7 +33,8 @@ def mcp_spec(
     The tool as the catalogue's server has it now; without a catalogue, as far as the workflow
     itself tells.
 
-    Raises InvalidInput: no such server or tool, or one that can't be offered to models.
+    Raises InvalidInput: no such server or tool, or one that can't be offered to models; and
+    ServerUnfit for a server that can't be asked.
     """
     if server_name not in servers:
         hint = did_you_mean(server_name, list(servers))
@@ -49,7 +50,11 @@ def mcp_spec(
     server = server_of(definition)
     offered = None
     if catalogue is not None:
-        offered = _offered(server_name, tool, catalogue.tools(server))
+        try:
+            tools = catalogue.tools(server)
+        except InvalidInput as error:
+            raise ServerUnfit(f"the server {server_name!r}: {error}") from None
+        offered = _offered(server_name, tool, tools)
     return ToolSpec(
         name=name,
         description=offered.description[:MAX_DESCRIPTION] if offered else "",

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["Catalogue", "McpServer", "McpTool", "OfferedTool", "mcp_names"]
+from mulligan.errors import InvalidInput
+
+__all__ = ["Catalogue", "McpServer", "McpTool", "OfferedTool", "ServerUnfit", "mcp_names"]
 
 _PATH = re.compile(r"mcp:(?P<server>[A-Za-z_][A-Za-z0-9_-]*)/(?P<tool>\S+)")
 
@@ -47,6 +49,10 @@ class Catalogue(Protocol):
     def tools(self, server: McpServer) -> dict[str, OfferedTool]:
         """Every tool of a server, by name. Raises InvalidInput where it can't be asked."""
         ...
+
+
+class ServerUnfit(InvalidInput):
+    """A server of a workflow can't be asked for its tools, whichever of them is wanted."""
 
 
 def mcp_names(path: str) -> tuple[str, str] | None:

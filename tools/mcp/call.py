@@ -176,6 +176,11 @@ def _result(answer: Any) -> ToolResult:
 def _protocol_error(error: MCPError, sent: _Sent) -> ToolResult:
     if not sent.sent:
         return _unavailable(error)
+    if error.code == CONNECTION_CLOSED:
+        what = "it ended, or said something that is too large or can't be read"
+        return _error(
+            "no_answer", f"the server gave no answer that can be used: {what}", unknown=True
+        )
     unknown = error.code not in _NOT_DONE
     return _error("tool_error", f"the server answered with an error: {error}", unknown=unknown)
 

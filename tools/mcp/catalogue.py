@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mcp import Client
+from pydantic import ValidationError
 
 from mulligan.errors import InvalidInput, ToolError
 from mulligan.events.payload import canonical
@@ -45,6 +46,9 @@ async def _listed(server: McpServer) -> dict[str, OfferedTool]:
         raise InvalidInput(str(error)) from None
     except TimeoutError:
         raise InvalidInput(f"the server did not answer within {CONNECT_S:g} s") from None
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
+        raise InvalidInput(f"its list of tools is not as the protocol has it ({place})") from None
     except Exception as error:
         what = "it does not answer as an MCP server"
         raise InvalidInput(f"{what} ({type(error).__name__})") from None

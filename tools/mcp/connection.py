@@ -9,9 +9,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
-from mcp import Client, StdioServerParameters, stdio_client
+from mcp import Client
 from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,6 +20,9 @@ from mulligan._version import __version__
 from mulligan.errors import ToolError
 from mulligan.schemas.mcp_tools import McpServer
 from mulligan.settings import Settings, load_settings
+from mulligan.tools.mcp.bounded_http import BoundedTransport
+from mulligan.tools.mcp.pipes import piped
+from mulligan.tools.mcp.unusable import MOST_ANSWER_BYTES
 
 __all__ = ["SERVER_UNAVAILABLE", "connected"]
 
@@ -43,16 +47,23 @@ async def connected(server: McpServer) -> AsyncIterator[Client]:
         headers = _headers(server, settings)
         timeout = httpx2.Timeout(30.0, read=SILENCE_S)
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as http,
-            Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
+            httpx2.AsyncClient(
+                headers=headers, timeout=timeout, trust_env=False, transport=BoundedTransport()
+            ) as http,
+            Client(_streams(server.url, http), cache=None) as client,
         ):
             yield client
         return
     # What a server says on stderr is its own: it may hold what it was given, so it is not logged.
     with open(os.devnull, "w") as nowhere:
         said = sys.stderr if settings.log_level == "debug" else nowhere
-        async with Client(stdio_client(_process(server, settings), said), cache=None) as client:
+        command, environment = _process(server, settings)
+        async with Client(piped(command, environment, said), cache=None) as client:
             yield client
+
+
+def _streams(url: str, http: httpx2.AsyncClient) -> Any:
+    return streamable_http_client(url, http_client=http, max_sse_event_size=MOST_ANSWER_BYTES)
 
 
 def _quiet(settings: Settings) -> None:
@@ -62,16 +73,16 @@ def _quiet(settings: Settings) -> None:
         logging.getLogger(name).setLevel(level)
 
 
-def _process(server: McpServer, settings: Settings) -> StdioServerParameters:
-    environment = {name: _value(name, settings) for name in server.env}
-    path = (get_default_environment() | environment).get("PATH")
+def _process(server: McpServer, settings: Settings) -> tuple[list[str], dict[str, str]]:
+    """Its command and its whole environment."""
+    named = {name: _value(name, settings) for name in server.env}
+    environment = get_default_environment() | named
     program, *arguments = server.command
-    found = shutil.which(program, path=path)
+    found = shutil.which(program, path=environment.get("PATH"))
     if found is None:
         raise ToolError(SERVER_UNAVAILABLE, f"there is no program {program!r} here to start")
     tether = str(Path(__file__).with_name("tether.py"))
-    given = ["-I", tether, str(os.getpid()), found, *arguments]
-    return StdioServerParameters(command=sys.executable, args=given, env=environment)
+    return [sys.executable, "-I", tether, str(os.getpid()), found, *arguments], environment
 
 
 def _headers(server: McpServer, settings: Settings) -> dict[str, str]:

@@ -95,6 +95,7 @@ class Sessions:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._sessions: dict[bytes, Session] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What `work` comes to in the loop, waited for by this thread."""
@@ -111,6 +112,8 @@ class Sessions:
     def drop(self, session: Session) -> None:
         """Use it no more: it broke."""
         self._sessions = {k: one for k, one in self._sessions.items() if one is not session}
+        self._leaving.add(session.task)
+        session.task.add_done_callback(self._leaving.discard)
         session.task.cancel()
 
     def close(self) -> None:
@@ -128,7 +131,7 @@ class Sessions:
             loop.close()
 
     async def _closed(self) -> None:
-        tasks = [session.task for session in self._sessions.values()]
+        tasks = [*(session.task for session in self._sessions.values()), *self._leaving]
         self._sessions = {}
         for task in tasks:
             task.cancel()
