@@ -85,8 +85,11 @@ class FolderIntents:
             folders = sorted(self._folder.glob("??/*.*")) if self._folder.is_dir() else []
         for folder in folders:
             with self._failing():
-                first = next((one for one in folder.iterdir() if one.suffix == ENDING), None)
-                run = _run_of(first.read_bytes()) if first is not None else None
+                notes = (one for one in folder.iterdir() if one.suffix == ENDING)
+                runs = (_run_of(note.read_bytes()) for note in notes)
+                # One that was spoilt, or came from elsewhere, does not hide the others.
+                mine = (one for one in runs if one is not None and self._folder_of(one) == folder)
+                run = next(mine, None)
             if run is not None:
                 yield run
 

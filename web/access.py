@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,6 +22,7 @@ OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/session"})
 OPEN_FOLDER = "/page/"
 """What needs no token: whether the server lives, and the page as long as it shows nothing."""
 
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?")
 _SAME = ("same-origin", "none")
 
 
@@ -118,11 +119,9 @@ def _is_open(path: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """The name in a `Host` header, without port and brackets; "" where it is none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    """The name in a `Host` header (RFC 9110), without port and brackets; "" where it is none."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"].rstrip(".")).lower() if found is not None else ""
 
 
 def _is_address(name: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 
+from mulligan.testing.waiting import until
 from tests.browser.bridge_process import CANARY, BridgeProcess
 from tests.browser.site import Site
 
@@ -76,6 +79,57 @@ def test_web8_from_an_empty_inventory_a_page_is_listed_and_observed(
     assert [] == site.saved, "nothing was submitted"
     assert {"GET"} == {method for method, _ in site.received}
     assert CANARY not in repr(site.received)
+
+
+def quiet(site: Site) -> Callable[[], bool]:
+    """Tells whether a page that asks every 50 ms has asked for nothing for half a second."""
+    last = [-1.0, 0.0]
+
+    def is_quiet() -> bool:
+        now_s, asked = time.monotonic(), len(site.received)
+        if asked != last[0]:
+            last[:] = asked, now_s
+        return now_s - last[1] > 0.5
+
+    return is_quiet
+
+
+def test_web8_the_window_of_a_client_ends_with_it(bridge: BridgeProcess, site: Site) -> None:
+    """It is of use to nobody else, and its pages would go on."""
+
+    async def talks(client: Client) -> None:
+        called = {"command": "observe", "url": f"{site.url}/list"}
+        assert not (await client.call_tool("web_use", called)).is_error
+
+    talk(talks, bridge.folder, **RULES)
+
+    assert ("GET", "/rows") in site.received, "it asks for its rows again and again"
+    until(quiet(site), 20.0)
+
+
+def test_web8_what_was_asked_is_answered_though_the_input_ends(tmp_path: Path) -> None:
+    """As where requests are piped in: `printf … | mulligan mcp`."""
+    (tmp_path / "note.txt").write_text("one")
+    made = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    made["clientInfo"] = {"name": "by hand", "version": "0"}
+    call = {"name": "read", "arguments": {"file_path": "note.txt"}}
+    lines = [
+        {"id": 1, "method": "initialize", "params": made},
+        {"method": "notifications/initialized"},
+        *({"id": number, "method": "tools/call", "params": call} for number in (2, 3)),
+        {"id": 4, "method": "tools/call", "params": call},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "mulligan.cli", "mcp", "--root", str(tmp_path)],
+        input="".join(f"{json.dumps({'jsonrpc': '2.0', **one})}\n" for one in lines),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    replies = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert {1, 2, 3, 4} == set(replies)
+    assert "1\tone" in replies[4]["result"]["content"][0]["text"]
 
 
 def test_web8_without_a_bridge_it_says_so_and_reads_files(tmp_path: Path) -> None:

@@ -99,6 +99,22 @@ def test_a_note_that_was_spoilt_is_one_all_the_same(witness: Intents) -> None:
     assert not witness.note(INTENT)
 
 
+@pytest.mark.parametrize("spoilt", ["1", "2", "3"])
+def test_a_run_is_found_by_whichever_of_its_notes_is_whole(witness: Intents, spoilt: str) -> None:
+    foreign = replace(INTENT, run="other", call_id="part.1.1")
+    for number in (1, 2, 3):
+        witness.note(replace(INTENT, call_id=f"part.{number}.1"))
+    witness.note(foreign)
+    for file in Path(witness.place).glob("*/order-17*/*"):
+        if f"part.{spoilt}." not in file.name:
+            file.write_bytes(b"")
+    (theirs,) = Path(witness.place).glob("*/other*/*")
+    for file in Path(witness.place).glob("*/order-17*"):
+        (file / "aa.1.intent").write_bytes(theirs.read_bytes())
+
+    assert ["order-17", "other"] == sorted(witness.runs())
+
+
 def test_nothing_is_left_of_a_worker_that_was_killed_while_it_noted(witness: Intents) -> None:
     witness.note(INTENT)
     (file,) = Path(witness.place).glob("*/*/*")

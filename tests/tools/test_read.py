@@ -80,6 +80,42 @@ def test_read1_an_offset_may_be_any_number(folder: Path) -> None:
     assert [] == rest
 
 
+def test_read1_a_file_of_any_size_is_answered_soon(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse one costs nothing, and has no end that anybody waits for."""
+    for name in ("COUNTED_BYTES", "SKIPPED_BYTES"):
+        monkeypatch.setattr(f"mulligan.tools.read.text.{name}", 16 << 20)
+    with (folder / "huge.txt").open("wb") as file:
+        file.write(b"a line\n" * 2_000)
+        file.truncate(1 << 42)
+
+    refused = ask(folder, file_path="huge.txt", offset=5_000)
+    assert "too_far" == refused.code
+    assert "its first 16,777,216 bytes, which hold 2,000 lines and are as far" in (
+        refused.message or ""
+    )
+    head, rest = lines(ask(folder, file_path="huge.txt", offset=2_000, limit=2))
+    assert "[huge.txt: lines 2,000-2,001 of more than 2,001]" == head
+    assert "bytes in all]" in rest[1]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"a", b"a\n", b"a\n\nb", b"\n\n\n", b"a\r\nb\r\n", b"x" * 50 + b"\ny"]
+)
+def test_read1_whatever_is_skipped_the_lines_are_the_same(
+    folder: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "some.txt").write_bytes(data)
+    _, every = lines(ask(folder, file_path="some.txt"))
+    for piece in (1, 2, 3, 1_000):
+        monkeypatch.setattr("mulligan.tools.read.text._PIECE", piece)
+        for offset in range(2, len(every) + 2):
+            head, rest = lines(ask(folder, file_path="some.txt", offset=offset))
+            assert every[offset - 1 :] == rest
+            assert f"{len(every)}" in head
+
+
 def test_read1_a_result_is_bounded_even_of_lines_that_hold_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Mapping
 from functools import partial
@@ -28,11 +29,13 @@ from mulligan._version import __version__
 from mulligan.events.payload import canonical
 from mulligan.schemas.run_context import RunContext
 from mulligan.schemas.web_rules import WebRules
+from mulligan.tools.mcp.replies import replying
 from mulligan.tools.read.tool import read
 from mulligan.tools.registry import Tool
 from mulligan.tools.result import ToolResult
 from mulligan.tools.web_use.caller import Caller
-from mulligan.tools.web_use.client import use
+from mulligan.tools.web_use.client import BridgeClient, use
+from mulligan.tools.web_use.codes import WebUseFailed
 from mulligan.tools.web_use.tool import web_use
 
 __all__ = ["ToolServer"]
@@ -64,8 +67,19 @@ class ToolServer:
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+        options = server.create_initialization_options()
+        try:
+            async with stdio_server() as streams, replying(*streams) as (reading, writing):
+                await server.run(reading, writing, options)
+        finally:
+            if self._window is None:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._leave)
+
+    def _leave(self) -> None:
+        """The window that was made for this client is of use to nobody else."""
+        with contextlib.suppress(WebUseFailed), BridgeClient(self._socket) as bridge:
+            bridge.leave(self._caller("leave"))
 
     async def _list(
         self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None
@@ -96,8 +110,10 @@ class ToolServer:
         return _answer(await anyio.to_thread.run_sync(call))
 
     def _browse(self, arguments: Mapping[str, Any], request: str) -> ToolResult:
-        caller = Caller.outside(self._session, request, window=self._window, rules=self._rules)
-        return use(self._socket, arguments, caller)
+        return use(self._socket, arguments, self._caller(request))
+
+    def _caller(self, request: str) -> Caller:
+        return Caller.outside(self._session, request, window=self._window, rules=self._rules)
 
     def _read(self, arguments: Mapping[str, Any], request: str) -> ToolResult:
         owner = f"session:{self._session}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
-from itertools import islice
 from typing import BinaryIO
 
 import msgspec
@@ -18,19 +17,26 @@ LINE_CHARACTERS = 2_000
 MOST_BYTES = 8 << 20
 """Of lines that are shown, with their numbers; the rest is read by another call."""
 COUNTED_BYTES = 1 << 30
-"""Lines beyond what is shown are counted in so many bytes; then there are "more than" so many."""
+"""
+Lines beyond what is shown are counted in so many bytes, and so is one line; then there are "more
+than" so many.
+"""
+SKIPPED_BYTES = 4 << 30
+"""What is skipped on the way to an offset; a sparse file costs nothing, and may be of any size."""
 
 _SNIFFED = 8_192
 _PIECE = 1 << 20
+_NUMBER_CHARACTERS = 7
 _KEPT = 4 * (LINE_CHARACTERS + 1)
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """The beginning of a line, and how many bytes all of it has."""
+    """The beginning of a line, and how many bytes all of it has; more, if it is not `whole`."""
 
     start: bytes
     size: int
+    whole: bool = True
 
 
 def read_text(file: BinaryIO, name: str, first: int, count: int) -> str:
@@ -38,41 +44,74 @@ def read_text(file: BinaryIO, name: str, first: int, count: int) -> str:
     `count` lines from line `first`, behind a line that says what this is, of how much, and where to
     read on.
 
-    Raises ToolError, `not_text`, for a file that holds zero bytes.
+    Raises ToolError: `not_text` for a file that holds zero bytes, `too_far` for a line that lies
+    beyond what is read of a file at all.
     """
     if b"\0" in file.read(_SNIFFED):
         raise ToolError("not_text", f"{name} is neither text nor PDF")
     file.seek(0)
-    lines = _lines(file)
-    skipped = sum(1 for _ in islice(lines, min(first - 1, sys.maxsize)))
-    shown, replaced = _shown(lines, first, count)
+    skipped, there = _skip(file, first - 1)
+    if not there:
+        raise ToolError(
+            "too_far",
+            f"line {first:,} of {name} is beyond its first {SKIPPED_BYTES:,} bytes, which hold "
+            f"{skipped:,} lines and are as far as it is read",
+        )
+    shown = _taken(_lines(file), count)
     reached = skipped + len(shown)
-    more, exact = _count(file)
+    more, exact = (0, False) if shown and not shown[-1].whole else _count(file)
     total = f"{'' if exact else 'more than '}{reached + more:,}"
     if not shown:
         said = f"there is no line {first:,}" if reached else "it is empty"
         return f"[{name}: {total} lines; {said}]"
+    texts = [_text(line, first + place) for place, line in enumerate(shown)]
     rest = f"; read on with offset {reached + 1}" if more else ""
+    replaced = any(_is_replaced(line) for line in shown)
     odd = f"; what is not UTF-8 is shown as {_REPLACED}" if replaced else ""
-    return "\n".join([f"[{name}: lines {first:,}-{reached:,} of {total}{rest}{odd}]", *shown])
+    return "\n".join([f"[{name}: lines {first:,}-{reached:,} of {total}{rest}{odd}]", *texts])
 
 
-def _shown(lines: Iterator[_Line], first: int, count: int) -> tuple[list[str], bool]:
-    """The numbered lines, and whether bytes of them had to be replaced."""
-    shown: list[str] = []
-    replaced = False
+def _skip(file: BinaryIO, wanted: int) -> tuple[int, bool]:
+    """How many of the wanted lines were skipped, and whether the rest is not too far away."""
+    skipped, read, last = 0, 0, b"\n"
+    while skipped < wanted and (piece := file.read(_PIECE)):
+        ends = piece.count(b"\n")
+        if skipped + ends >= wanted:
+            place = -1
+            for _ in range(wanted - skipped):
+                place = piece.find(b"\n", place + 1)
+            file.seek(place + 1 - len(piece), os.SEEK_CUR)
+            return wanted, True
+        skipped, read, last = skipped + ends, read + len(piece), piece[-1:]
+        if read >= SKIPPED_BYTES:
+            return skipped, False
+    return skipped + (last != b"\n"), True
+
+
+def _taken(lines: Iterator[_Line], count: int) -> list[_Line]:
+    """So many lines, or those before it is too much."""
+    taken: list[_Line] = []
     size = 0
-    while len(shown) < count and size < MOST_BYTES and (line := next(lines, None)) is not None:
-        text = line.start.decode(errors="replace")
-        if first == 1 and not shown:
-            text = text.removeprefix("\N{BYTE ORDER MARK}")
-        kept = text[:LINE_CHARACTERS]
-        replaced = replaced or kept.count(_REPLACED) > line.start.count(_REPLACED.encode())
-        if len(text) > LINE_CHARACTERS:
-            kept += f" [line cut here: {line.size:,} bytes in all]"
-        shown.append(f"{first + len(shown):>6}\t{kept}")
-        size += len(shown[-1])
-    return shown, replaced
+    while len(taken) < count and size < MOST_BYTES and (line := next(lines, None)) is not None:
+        taken.append(line)
+        size += min(len(line.start), LINE_CHARACTERS) + _NUMBER_CHARACTERS
+    return taken
+
+
+def _text(line: _Line, number: int) -> str:
+    text = line.start.decode(errors="replace")
+    if number == 1:
+        text = text.removeprefix("\N{BYTE ORDER MARK}")
+    kept = text[:LINE_CHARACTERS]
+    if len(text) > LINE_CHARACTERS:
+        more = "" if line.whole else "more than "
+        kept += f" [line cut here: {more}{line.size:,} bytes in all]"
+    return f"{number:>6}\t{kept}"
+
+
+def _is_replaced(line: _Line) -> bool:
+    kept = line.start.decode(errors="replace")[:LINE_CHARACTERS]
+    return kept.count(_REPLACED) > line.start.count(_REPLACED.encode())
 
 
 def _lines(file: BinaryIO) -> Iterator[_Line]:
@@ -81,6 +120,9 @@ def _lines(file: BinaryIO) -> Iterator[_Line]:
         size, piece = len(start), start
         while not piece.endswith(b"\n") and (piece := file.readline(_PIECE)):
             size += len(piece)
+            if size >= COUNTED_BYTES and not piece.endswith(b"\n"):
+                yield _Line(start, size, whole=False)
+                return
         end = 0 if not (piece or start).endswith(b"\n") else 1
         yield _Line(start.removesuffix(b"\n").removesuffix(b"\r"), size - end)
 

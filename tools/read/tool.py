@@ -55,7 +55,7 @@ def read_file(
     What `read` says of a file under one of `roots` (absolute paths). None is what was left out.
 
     Raises ToolError: `invalid_arguments`, `outside_roots`, `not_found`, `not_a_file`, `unreadable`,
-    `not_text`, or for a PDF `pdf_unreadable`, `pdf_password`, `pdf_too_costly`.
+    `not_text`, `too_far`, or for a PDF `pdf_unreadable`, `pdf_password`, `pdf_too_costly`.
     """
     _check(offset, limit, pages)
     file, name = open_within(file_path, roots)

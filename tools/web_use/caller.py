@@ -10,6 +10,11 @@ from mulligan.schemas.web_rules import WebRules
 __all__ = ["Caller"]
 
 
+SESSION = "session"
+RUN_SESSION = "%73ession"
+"""What ids of callers that are no run begin with, and those of a run that is called so."""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     `owner` owns the page tokens that its commands give: an agent's invocation of a run
@@ -34,9 +39,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         The caller of a run's tool or function. A function that gives several commands names each:
         the `step` is part of the action's id, so it must be the same when it is called again.
         """
-        action = f"{context.run}:{context.call}" + (f"/{step}" if step else "")
+        run = RUN_SESSION if context.run == SESSION else _part(context.run)
+        action = f"{run}:{context.call}" + (f"/{step}" if step else "")
         return cls(
-            owner=f"{context.run}:{context.owner}",
+            owner=f"{run}:{context.owner}",
             action=action,
             run=context.run,
             window=context.origin_window,
@@ -51,10 +57,16 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         A caller that is no run: `session` is one client of HTTP or MCP, `call` one request of it.
         It names a window or gets one made for the session.
         """
+        owner = f"{SESSION}:{_part(session)}"
         return cls(
-            owner=f"session:{session}",
-            action=f"session:{session}:{call}",
+            owner=owner,
+            action=f"{owner}:{call}",
             window=window,
             make_window=True,
             rules=rules,
         )
+
+
+def _part(name: str) -> str:
+    """A name as a part of an id: whoever reads it knows where it ends, so no two ids are one."""
+    return name.replace("%", "%25").replace(":", "%3A")

@@ -28,6 +28,7 @@ __all__ = ["Answer", "BridgeClient", "Failed", "Question", "use"]
 
 DEFAULT_TIMEOUT_MS = 45_000
 """How long a command may take in the bridge, below the time that tools have by default."""
+LEAVE_MS = 1_000
 GRACE_S = 5.0
 """How much longer its answer is waited for."""
 MAX_LINE = 4 << 20
@@ -42,10 +43,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     A line to the bridge. `command` does one; `settle` asks what became of the act of this caller's
     id, and makes sure that it is not begun any more if it was not; `bind` opens the pages of the
-    caller's window to its run.
+    caller's window to its run; `leave` closes the window that was made for the caller.
     """
 
-    op: Literal["command", "settle", "bind"]
+    op: Literal["command", "settle", "bind", "leave"]
     caller: Caller
     command: dict[str, Any] = {}
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -123,6 +124,13 @@ class BridgeClient:
         caller = Caller(owner=f"{run}:", action="", run=run, window=window)
         self._ask(Question(op="bind", caller=caller))
 
+    def leave(self, caller: Caller) -> None:
+        """
+        Close the window that was made for a caller, with its pages; where there is none, nothing
+        is done. Raises WebUseFailed where no bridge is there, or it does not answer.
+        """
+        self._ask(Question(op="leave", caller=caller, timeout_ms=LEAVE_MS))
+
     def _ask(self, question: Question) -> dict[str, Any] | None:
         try:
             line = self._round_trip(question)
@@ -177,7 +185,7 @@ class _NotSent(Exception):
 def _lost(question: Question, code: FailureCode, message: str) -> WebUseFailed:
     """The failure of a command whose answer never came; of an act, nobody knows what it did."""
     action = question.command.get("action")
-    if question.op == "settle" or action is None or effect_of(parse(question.command)) == "read":
+    if question.op != "command" or action is None or effect_of(parse(question.command)) == "read":
         return WebUseFailed(code, f"{message}; retry with list_pages")
     receipt = Receipt(action=question.caller.action, act=action, outcome="unknown")
     return WebUseFailed(code, f"{message}; the act may have been done", receipt=receipt)

@@ -26,7 +26,12 @@ def test_names_of_ours_and_addresses_are_let_in(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8810", "localhost.evil.example", "", "[", "a b", "ours"]
+    "host",
+    [
+        *("evil.example", "evil.example:8810", "localhost.evil.example", "", "[", "a b", "ours"),
+        *("evil@localhost", "evil:x@localhost:8810", "localhost/evil", "localhost?evil"),
+        *("localhost#evil", "localhost\\evil", "localhost:evil", "[localhost]", "localhost\n"),
+    ],
 )
 def test_a_foreign_name_that_leads_here_is_refused(host: str) -> None:
     """DNS rebinding: the page of another site under whose name this server answers."""

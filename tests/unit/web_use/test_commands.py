@@ -124,6 +124,27 @@ def test_a_caller_has_an_id_for_each_step_of_a_function() -> None:
     assert Caller.outside("s", "1", rules=WebRules()).make_window
 
 
+def test_no_two_callers_have_one_id() -> None:
+    """web9: or one would be given the other's receipt, and its page tokens."""
+
+    def run(name: str, call: str, step: str = "") -> Caller:
+        return Caller.of_run(RunContext(run=name, call=call, owner=call), step)
+
+    def outside(session: str, call: str) -> Caller:
+        return Caller.outside(session, call, rules=WebRules())
+
+    callers = [
+        *(outside("a", "b:c"), outside("a:b", "c"), outside("a%3Ab", "c"), outside("a", "b%3Ac")),
+        *(run("session", "a:b:c"), run("session:a", "b:c"), run("%73ession", "a:b:c")),
+        *(run("r", "n", "fill a:b"), run("r:n/fill a", "b")),
+    ]
+
+    assert len(callers) == len({one.action for one in callers})
+    owners = {one.owner for one in callers if one.run is None}
+    assert not owners & {one.owner for one in callers if one.run is not None}
+    assert ("session:s:1", "session:s") == (outside("s", "1").action, outside("s", "1").owner)
+
+
 def test_without_a_bridge_it_says_so(tmp_path: Path) -> None:
     """web6: desktop_unavailable, which is no success of the call around it."""
     path = tmp_path / "none.sock"

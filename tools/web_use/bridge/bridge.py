@@ -126,6 +126,10 @@ class Bridge:
         self._pages.registered(window)
         self._records.bind(run, window)
 
+    def leave(self, caller: Caller) -> None:
+        """Close the window that was made for a caller."""
+        self._pages.leave(caller)
+
     # --- What came before ------------------------------------------------------------------------
 
     def _before(self, asked: Asked) -> Result | None:

@@ -47,7 +47,7 @@ class Pages:
 
     def window_of(self, caller: Caller) -> Window:
         """The caller's own window: exactly the one it names, or one that is made for it."""
-        made = MADE + hashlib.sha256(caller.owner.encode()).hexdigest()[:16]
+        made = _made(caller)
         if caller.window is None:
             if not caller.make_window:
                 raise WebUseFailed(
@@ -60,6 +60,10 @@ class Pages:
         if caller.window.startswith(MADE):
             raise WebUseFailed("permission_denied", "that window was made for somebody else")
         return self.registered(caller.window)
+
+    def leave(self, caller: Caller) -> None:
+        """Close the window that was made for the caller, if one was."""
+        self._windows.leave(_made(caller))
 
     def registered(self, window_id: str) -> Window:
         """
@@ -110,3 +114,8 @@ class Pages:
             yield tab
         finally:
             tab.busy = None
+
+
+def _made(caller: Caller) -> str:
+    """The id of a window that is made for a caller."""
+    return MADE + hashlib.sha256(caller.owner.encode()).hexdigest()[:16]

@@ -154,6 +154,9 @@ class BridgeService:
                 case "bind":
                     self._bridge.bind(question.caller.run or "", question.caller.window or "")
                     return Answer()
+                case "leave":
+                    self._bridge.leave(question.caller)
+                    return Answer()
         except WebUseFailed as failed:
             return _failed(failed)
 

@@ -198,12 +198,18 @@ class Windows:
         self._made[window_id] = None
         self._made.move_to_end(window_id)
         for old in list(self._made)[: max(len(self._made) - MOST_MADE, 0)]:
-            if not self._windows[old].under_way:
-                del self._made[old]
-                task = asyncio.ensure_future(self._windows.pop(old).close())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+            self.leave(old)
         return self.register(window_id)
+
+    def leave(self, window_id: str) -> None:
+        """Close a window that was made for a caller, if no command is at it."""
+        window = self._windows.get(window_id)
+        if window_id not in self._made or window is None or window.under_way:
+            return
+        del self._made[window_id]
+        task = asyncio.ensure_future(self._windows.pop(window_id).close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def get(self, window_id: str) -> Window | None:
         """A window, if it is registered."""
