@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
 
 import msgspec
 
@@ -12,6 +19,11 @@ __all__ = ["HOST_PATTERN", "WebRules", "network"]
 _LABELS = r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*"
 HOST_PATTERN = rf"^(\*|(\*\.)?{_LABELS}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?$"
 _ENTRY = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>\d+))?")
+
+_UNICAST = IPv6Network("2000::/3")
+"""All of IPv6 that is given to hosts (RFC 4291, 2.4; IANA's registry)."""
+_RESERVED = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
+"""Of protocols (RFC 6890) and of relays that are no more (RFC 7526)."""
 
 Address = IPv4Address | IPv6Address
 
@@ -35,7 +47,7 @@ class WebRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         found = _unmapped(ip_address(address.partition("%")[0]))
         if any(_inside(found, named) for named in self.networks):
             return True
-        return found.is_global and not found.is_multicast
+        return found.is_global and not found.is_multicast and _is_assigned(found)
 
 
 def network(text: str) -> str:
@@ -65,6 +77,16 @@ def _unmapped(address: Address) -> Address:
     if address in ip_network("64:ff9b::/96"):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or address
+
+
+def _is_assigned(address: Address) -> bool:
+    """
+    Whether it is of what is given to hosts of the internet. The library takes what is in no table
+    for public: site-local addresses, translated ones of IPv4, a cloud's metadata at 192.0.0.192.
+    """
+    if isinstance(address, IPv6Address):
+        return address in _UNICAST
+    return not any(address in one for one in _RESERVED)
 
 
 def _inside(address: Address, named: str) -> bool:

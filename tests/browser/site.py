@@ -308,6 +308,10 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
     ),
     "/upload": _upload,
     "/echo": lambda site, given, posted: (200, {}, _html("Echo", f"<p>{given.get('q', '')}</p>")),
+    "/boastful": _page(
+        "T" * 1_000_000 + "end",
+        "<h1>Long</h1><script>history.pushState(0, '', '/' + 'u'.repeat(1e6))</script>",
+    ),
     "/many": _page("Many", "".join(f"<p>Paragraph {n} {'x' * 200}</p>" for n in range(300))),
 }
 

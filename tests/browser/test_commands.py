@@ -398,6 +398,21 @@ def test_a_large_page_is_cut_and_a_difference_is_small(web: Browsing, site: Site
     assert len(changed["snapshot"]) < 900
 
 
+def test_titles_and_addresses_are_cut_and_conditions_see_all_of_them(
+    web: Browsing, site: Site
+) -> None:
+    """web5: a page may make its own as long as it likes."""
+    seen = web.observe(f"{site.url}/boastful")
+
+    assert (500, 8_192) == (len(seen["title"]), len(seen["url"]))
+    assert seen["title"].endswith("T…")
+    (listed,) = web.do(command="list_pages")["pages"]
+    assert (seen["title"], seen["url"]) == (listed["title"], listed["url"])
+    web.page = listed["page"]
+    ends = [{"condition": "title_contains", "value": "Tend"}]
+    assert 500 == len(web.do(command="verify", page=web.page, conditions=ends)["title"])
+
+
 def test_a_secret_is_typed_and_appears_nowhere(
     web: Browsing, site: Site, bridge: BridgeProcess
 ) -> None:

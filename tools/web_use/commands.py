@@ -210,6 +210,7 @@ def parse(arguments: Mapping[str, Any]) -> Command:
     `invalid_arguments`, which says what is wrong and quotes no value.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
+    _check_text(given)
     command = given.pop("command", None)
     if command not in COMMANDS:
         raise WebUseFailed("invalid_command", f"command is one of {', '.join(COMMANDS)}")
@@ -221,6 +222,16 @@ def parse(arguments: Mapping[str, Any]) -> Command:
     if action not in ACTIONS:
         raise WebUseFailed("unsupported_action", f"action is one of {', '.join(ACTIONS)}")
     return _checked(_converted(given, _ACTS[action]))
+
+
+def _check_text(given: Mapping[str, Any]) -> None:
+    """The way to the bridge takes text: no halves of surrogate pairs, and no bottomless depth."""
+    try:
+        msgspec.json.encode(given)
+    except (UnicodeEncodeError, RecursionError, TypeError, OverflowError):
+        raise WebUseFailed(
+            "invalid_arguments", "arguments: text that is no Unicode, or a value that is no JSON"
+        ) from None
 
 
 def flat(command: Command) -> dict[str, Any]:

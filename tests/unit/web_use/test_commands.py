@@ -75,6 +75,9 @@ def test_all_commands_and_actions_are_among_them() -> None:
         ({**ON_ELEMENT, "action": "type"}, "invalid_arguments", "a text or a secret"),
         ({**ON_ELEMENT, "action": "click", "key": "x"}, "invalid_arguments", "key"),
         ({"command": "close", "page": 5}, "invalid_arguments", "page"),
+        ({"command": "observe", "url": "http://a.test/\ud800"}, "invalid_arguments", "Unicode"),
+        ({"command": "observe", "\udfff": "x"}, "invalid_arguments", "Unicode"),
+        ({"command": "\ud800"}, "invalid_arguments", "Unicode"),
         ({"command": "verify", "page": "p", "conditions": []}, "invalid_arguments", "conditions"),
         (
             {

@@ -54,6 +54,12 @@ def test_hosts(entry: str, host: str, port: int, allowed: bool) -> None:
         "2002:a9fe:a9fe::1",
         "64:ff9b::a9fe:a9fe",
         "ff02::1",
+        "fec0::1",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "64:ff9b:1::a9fe:a9fe",
+        "192.0.0.192",
+        "192.88.99.1",
     ],
 )
 def test_addresses_that_are_not_of_the_public_internet(address: str) -> None:
@@ -65,6 +71,7 @@ def test_networks_are_let_in_by_name_alone() -> None:
 
     assert all(map(rules.address_allowed, ("93.184.216.34", "2606:2800::1", "10.9.9.9", "fd00::1")))
     assert rules.address_allowed("::ffff:10.1.1.1")
+    assert rules.address_allowed("64:ff9b::5db8:d822"), "what an IPv6 network has for IPv4"
     assert not rules.address_allowed("192.168.0.1")
 
 

@@ -25,6 +25,7 @@ from mulligan.tools.web_use.bridge.opening import go
 from mulligan.tools.web_use.bridge.pages import Pages
 from mulligan.tools.web_use.bridge.receipts import Kept, Records
 from mulligan.tools.web_use.bridge.redaction import Redaction
+from mulligan.tools.web_use.bridge.shown import shown_title, shown_url
 from mulligan.tools.web_use.bridge.snapshot import cut, difference
 from mulligan.tools.web_use.bridge.tab import LOOK_S, Tab
 from mulligan.tools.web_use.bridge.window import Window, Windows
@@ -199,7 +200,7 @@ class Bridge:
                 async with self._pages.using(command.page, asked.caller, window) as tab:
                     url = tab.page.url
                     await window.close_tab(tab)
-                    return Closed(url=url)
+                    return Closed(url=shown_url(url))
             case Navigate(page=None) as command:
                 async with self._opened(command.url, asked, window) as tab:
                     return await self._arrived(tab, command, asked)
@@ -262,8 +263,8 @@ class Bridge:
             observation=observation,
             frame=f"f_{tab.id}",
             page=self._pages.token(tab, asked.caller),
-            url=look.url,
-            title=look.title,
+            url=shown_url(look.url),
+            title=shown_title(look.title),
             state=look.state,
             snapshot=shown,
             cut=missing,
@@ -291,7 +292,12 @@ class Bridge:
                 + (f"; the page is {look.state}" if look.state != "ready" else ""),
             )
         page = self._pages.token(tab, asked.caller)
-        return Verified(page=page, url=look.url, title=look.title, evidence=evidence)
+        return Verified(
+            page=page,
+            url=shown_url(look.url),
+            title=shown_title(look.title),
+            evidence=evidence,
+        )
 
     # --- Acts ------------------------------------------------------------------------------------
 
@@ -324,7 +330,7 @@ class Bridge:
             outcome="confirmed" if command.evidence else "done",
             dispatched=True,
             driver="returned",
-            url=tab.page.url,
+            url=shown_url(tab.page.url),
             requests=tuple(tab.requests.values()),
             evidence=tuple(
                 msgspec.structs.replace(one, before=None, after=one.before) for one in evidence
@@ -352,7 +358,7 @@ class Bridge:
             act="screenshot",
             outcome="done",
             dispatched=False,
-            url=tab.page.url,
+            url=shown_url(tab.page.url),
             page=self._pages.token(tab, asked.caller),
             file=str(path),
         )

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mulligan.tools.web_use.bridge.receipts import Records
+from mulligan.tools.web_use.bridge.shown import shown_title, shown_url
 from mulligan.tools.web_use.bridge.tab import Tab
 from mulligan.tools.web_use.bridge.tokens import PageTokens
 from mulligan.tools.web_use.bridge.window import Window, Windows
@@ -35,7 +36,8 @@ class Pages:
     async def told(self, tab: Tab, caller: Caller) -> Page:
         """A page as it is listed, with a token for the caller."""
         token = self.token(tab, caller)
-        return Page(page=token, url=tab.page.url, title=await tab.title(), state=tab.state)
+        title = shown_title(await tab.title())
+        return Page(page=token, url=shown_url(tab.page.url), title=title, state=tab.state)
 
     def find(self, page: str | None) -> Tab | None:
         """The page of that id, wherever it is, if it is still there."""
