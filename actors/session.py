@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from mulligan.actors.perform import perform
+from mulligan.actors.schedule_session import ScheduleSession
 from mulligan.actors.slots import RequestSlot
 from mulligan.actors.transact import Taken, mint, repeat, transact
 from mulligan.decisions.decision import Effect, Outcome
@@ -30,7 +31,7 @@ from mulligan.events.crash_points import reach
 from mulligan.events.envelope import NewEvent
 from mulligan.events.ids import node_of_invocation
 from mulligan.events.keys import partition_of
-from mulligan.events.store import Append, ByTask, Held, Move, NotClaimed
+from mulligan.events.store import Append, ByTask, Claimed, Held, Move, NotClaimed
 from mulligan.events.tasks import overseer_subject, parse_task, run_task
 from mulligan.logs import bound, stack_of
 
@@ -60,7 +61,7 @@ def work(runtime: Runtime, task: str) -> None:
     Claim a task and work it, and then what follows from it, each under its own lease. Whatever a
     message said, the log decides: one that is early, doubled or stale finds nothing to claim.
     """
-    run, _, _ = parse_task(task)
+    run, kind, _ = parse_task(task)
     reach("message.read")
     vault = runtime.store.vault
     if vault.lacking and runtime.passing_on.left(vault, task):
@@ -71,6 +72,9 @@ def work(runtime: Runtime, task: str) -> None:
         return
     partition = partition_of(run, runtime.store.partitions())
     runtime.clocks.seen(partition, claimed.now_ms, sent_s)
+    if kind == "schedule":
+        _work_schedule(runtime, claimed, sent_s)
+        return
     taken: Taken | None = Taken(claimed, sent_s)
     while taken is not None:
         taken = _work(runtime, run, taken, until_s=sent_s + TURN_S)
@@ -93,12 +97,22 @@ def _work(runtime: Runtime, run: str, taken: Taken, until_s: float) -> Taken | N
     return session.following
 
 
+def _work_schedule(runtime: Runtime, claimed: Claimed, sent_s: float) -> None:
+    held = Held(parse_task(claimed.task)[0], claimed.task, claimed.token)
+    with (
+        bound(**_about(claimed.task)),
+        runtime.leases.hold(held, claimed.inbox, claimed.phase, sent_s) as lease,
+    ):
+        reach("task.claimed")
+        ScheduleSession(runtime, claimed, lease).go_on()
+
+
 def _about(task: str) -> dict[str, Any]:
     """What every line of the log that is written while a task is worked tells of it."""
     run, kind, subject = parse_task(task)
     about = {"run": run, "task": task}
     match kind:
-        case "run":
+        case "run" | "schedule":
             return about
         case "node" | "repair":
             return {**about, "node": subject}

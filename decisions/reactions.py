@@ -30,6 +30,7 @@ ACTORS: dict[TaskKind, str] = {
     "subagent": "run_subagent",
     "overseer": "repair_output",
     "repair": "orchestrate_repair",
+    "schedule": "fire_schedule",
 }
 """The actor that works a kind of task."""
 

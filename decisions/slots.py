@@ -47,7 +47,7 @@ def asking_of(state: RunState, task: str) -> Invocation | None:
             return state.invocations.get(subject)
         case "overseer":
             return state.invocations.get(subject.rpartition(".")[0])
-        case "repair":
+        case "repair" | "schedule":
             return None
         case _:
             assert_never(kind)

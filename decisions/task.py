@@ -110,6 +110,8 @@ def next_step(state: RunState, task: str, context: Context, outcome: Outcome | N
             return _repair(state, subject, context, outcome)
         case "overseer":
             return _overseer(state, subject, context, outcome)
+        case "schedule":
+            raise ValueError(f"not a run's: {task!r}")
 
 
 def _run(state: RunState, context: Context, outcome: Outcome | None) -> Step:

@@ -42,6 +42,15 @@ RetryReason = Literal[
     "mixed_turn",
     "repetitive_output",
 ]
+OverlapPolicy = Literal["skip", "allow"]
+"""What becomes of a firing while the run of an earlier one has not ended."""
+CatchUpPolicy = Literal["none", "last", "all"]
+"""Which of the moments that passed while no worker was up are made up for."""
+SkipReason = Literal[
+    "overlap", "missed", "unusable", "run_id_taken", "tenant_queue_full", "workers_lost"
+]
+"""Why a firing has no run."""
+ScheduleStatus = Literal["active", "paused", "removed"]
 ToolOutcome = Literal["not_started", "succeeded", "failed", "unknown"]
 EffectClass = Literal["read", "idempotent", "write"]
 OutputMode = Literal["native", "tool", "prompt"]
@@ -299,6 +308,123 @@ class SignalTimedOut(Fact, frozen=True, kw_only=True):
 
     name: str
     outcome: Literal["default", "failed"]
+
+
+# --- Schedules -----------------------------------------------------------------------------------
+# These stand in the stream of a schedule (`events/schedules.py`), never in that of a run.
+
+
+class ScheduleTerms(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """
+    When a schedule fires, and what it asks for then. `cron` has five fields and goes by the clocks
+    of `timezone`. `source` is the name by which workers load the workflow anew at each firing;
+    None: its definition is kept beside this, with the folders of its modules in `code_path`.
+    `model` takes the place of that in its settings, `default_model` that of a missing one.
+    """
+
+    cron: str
+    timezone: str
+    workflow: str
+    source: str | None = None
+    code_path: tuple[str, ...] = ()
+    model: str | None = None
+    default_model: str | None = None
+    tags: tuple[str, ...] = ()
+    priority: Priority = 0
+    tenant: str | None = None
+    overlap: OverlapPolicy = "skip"
+    catch_up: CatchUpPolicy = "last"
+
+
+class ScheduleEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """
+    A firing, and what came of it: `open` until its run is asked for, or it is known why it is not.
+    An entry of skipped moments names no run, and tells of `count` of them, up to `due_ms`.
+    """
+
+    due_ms: int
+    run: str | None = None
+    by: str | None = None
+    outcome: Literal["open", "requested", "skipped"] = "open"
+    reason: SkipReason | None = None
+    detail: str = ""
+    count: int = 1
+    from_ms: int | None = None
+    fired_ms: int = 0
+
+
+class ScheduleCreated(Fact, frozen=True, kw_only=True):
+    """A schedule was created, or its terms were replaced; `definition` if they name no source."""
+
+    terms: ScheduleTerms
+    input: Payload
+    definition: Payload | None = None
+    by: str = ""
+
+
+class SchedulePaused(Fact, frozen=True, kw_only=True):
+    """It does not fire until it is resumed."""
+
+    by: str = ""
+    reason: str = ""
+
+
+class ScheduleResumed(Fact, frozen=True, kw_only=True):
+    """It fires again; what would have been due meanwhile is not made up for."""
+
+    by: str = ""
+
+
+class ScheduleRemoved(Fact, frozen=True, kw_only=True):
+    """It does not fire any more; another may be created under its name."""
+
+    by: str = ""
+
+
+class ScheduleFired(Fact, frozen=True, kw_only=True):
+    """
+    The intent to ask for a run of that id, for the moment `due_ms`; `by` whom, if a person asked
+    for it now.
+    """
+
+    run: str
+    due_ms: int
+    by: str | None = None
+
+
+class ScheduleRunRequested(Fact, frozen=True, kw_only=True):
+    """The run of a firing is asked for."""
+
+    run: str
+
+
+class ScheduleSkipped(Fact, frozen=True, kw_only=True):
+    """
+    No run: of the firing of that `run`, or of the `count` moments from `from_ms` to `due_ms` that
+    were due. A `count` of 10,000 may be more.
+    """
+
+    reason: SkipReason
+    due_ms: int
+    run: str | None = None
+    detail: str = ""
+    count: int = 1
+    from_ms: int | None = None
+
+
+class ScheduleCompacted(Fact, frozen=True, kw_only=True):
+    """What the facts before it came to; they are dropped (`Append.begins_anew`)."""
+
+    terms: ScheduleTerms
+    input: Payload
+    definition: Payload | None = None
+    status: ScheduleStatus
+    detail: str = ""
+    created_ms: int
+    cursor_ms: int
+    entries: tuple[ScheduleEntry, ...] = ()
+    scheduled_run: str | None = None
+    asked_run: str | None = None
 
 
 # --- Model ---------------------------------------------------------------------------------------

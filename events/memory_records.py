@@ -47,6 +47,8 @@ class MemoryRun:
     payloads: dict[str, bytes] = field(default_factory=dict)
     retired: int = 0
     """events that are kept elsewhere"""
+    dropped: int = 0
+    """events that stood before the stream began anew"""
 
     @property
     def version(self) -> int:

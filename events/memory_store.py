@@ -29,6 +29,7 @@ from mulligan.events.memory_records import (
 from mulligan.events.payload_keys import PayloadKeys
 from mulligan.events.prepared import RELEASES, Prepared, check_lease, prepare, releases_own
 from mulligan.events.refusals import Status, refusal
+from mulligan.events.schedules import is_schedule
 from mulligan.events.store import (
     Append,
     Appended,
@@ -181,11 +182,14 @@ class MemoryEventStore(MemoryFeed):
         append = prepared.append
         run = self._runs.setdefault(append.run, MemoryRun(prepared.digest))
         run.events += [(now_ms, raw) for raw in prepared.raw]
+        if append.begins_anew:
+            run.dropped = run.version - len(prepared.raw)
+            run.events[: run.dropped] = [(0, b"")] * run.dropped
         run.payloads.update(prepared.payloads)
         self._sealed.update({s.task: (now_ms + s.ttl_ms, s.data) for s in prepared.sealed})
         for task in append.discarded:
             self._sealed.pop(task, None)
-        if prepared.raw:
+        if prepared.raw and not is_schedule(append.run):
             self._refer(append.run, run.version, len(prepared.raw))
         move_run(append, run)
         if isinstance(append.writer, ByTask):
@@ -318,6 +322,7 @@ class MemoryEventStore(MemoryFeed):
         """See `EventStore.read`."""
         with self._changed:
             events = self._runs[run].events if run in self._runs else []
+            after = max(after, self._runs[run].dropped if run in self._runs else 0)
             stop = None if limit is None else after + limit
             found = list(enumerate(events, start=1))[after:stop]
         key_named = self.vault.key_named
@@ -349,8 +354,12 @@ class MemoryEventStore(MemoryFeed):
         """See `EventStore.runs`."""
         for name in list(self._runs):
             row = self.row(name)
-            if row:
+            if row and not is_schedule(name):
                 yield name, row
+
+    def schedules(self) -> Iterator[str]:
+        """See `EventStore.schedules`."""
+        yield from filter(is_schedule, list(self._runs))
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""

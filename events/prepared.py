@@ -14,6 +14,7 @@ import msgspec
 from mulligan.events.codec import encode, event_id
 from mulligan.events.envelope import Envelope, NewEvent
 from mulligan.events.payload import INLINE_LIMIT_BYTES, Payload, canonical, with_payloads
+from mulligan.events.schedules import is_schedule
 from mulligan.events.sealed import Sealed
 from mulligan.events.store import (
     MAX_EVENTS_OF_NEW_RUN,
@@ -91,6 +92,8 @@ def prepare(append: Append, held: KeptKey | None = None) -> Prepared:
     check_moves(append)
     check_take(append)
     check_sealed(append)
+    if append.begins_anew and not (append.events and is_schedule(append.run)):
+        raise ValueError(f"run {append.run!r}: only a schedule's stream begins anew, with events")
     if not append.events and not append.moves:
         raise ValueError(f"run {append.run!r}: an append with neither events nor moves")
     if not append.events and isinstance(append.writer, AsNew):

@@ -12,6 +12,7 @@ from mulligan.events.envelope import Envelope
 from mulligan.events.keys import Keys
 from mulligan.events.prepared import Prepared
 from mulligan.events.refusals import Refusal, refusal
+from mulligan.events.schedules import is_schedule
 from mulligan.events.store import (
     MAX_CLAIMS,
     Append,
@@ -107,6 +108,10 @@ def _flags(append: Append) -> str:
         flags += "i"
     if isinstance(writer, AsFact) and writer.receipt:
         flags += "r"
+    if is_schedule(append.run):
+        flags += "s"
+    if append.begins_anew:
+        flags += "b"
     return flags
 
 

@@ -49,6 +49,7 @@ from mulligan.events.redis_fitness import Room, check_server
 from mulligan.events.redis_retiring import RedisRetiring
 from mulligan.events.redis_scripts import Scripts
 from mulligan.events.redis_streams import Streams
+from mulligan.events.schedules import PREFIX, is_schedule
 from mulligan.events.store import (
     MAX_CLAIMS,
     Append,
@@ -245,8 +246,17 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         """See `EventStore.runs`."""
         for keys in self._all():
             for page in self._scan(keys.runs):
-                for run, text in page.items():
-                    yield run.decode(), stored_row(text)
+                for name, text in page.items():
+                    run = name.decode()
+                    if not is_schedule(run):
+                        yield run, stored_row(text)
+
+    def schedules(self) -> Iterator[str]:
+        """See `EventStore.schedules`. Each has a task, and of those there are fewer than runs."""
+        for keys in self._all():
+            for page in self._scan(keys.tasks, match=f"{PREFIX}*"):
+                for task in page:
+                    yield parse_task(task.decode())[0]
 
     def payload(self, run: str, digest: str) -> bytes:
         """See `EventStore.payload`."""
@@ -390,11 +400,11 @@ class RedisEventStore(RedisFeed, RedisRetiring):
         if self._owns_client:
             disconnect_idle(self._client)
 
-    def _scan(self, key: str) -> Iterator[dict[bytes, bytes]]:
+    def _scan(self, key: str, match: str | None = None) -> Iterator[dict[bytes, bytes]]:
         cursor = 0
         while True:
             with answers(self._place):
-                scanned = cast(Any, self._client.hscan(key, cursor, count=SCAN_PAGE))
+                scanned = cast(Any, self._client.hscan(key, cursor, match, count=SCAN_PAGE))
             cursor, page = scanned
             if page:
                 yield page

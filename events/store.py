@@ -109,6 +109,9 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     `sealed` are candidates to keep for a while beside the log; `discarded` names tasks whose
     candidates are dropped.
 
+    One that `begins_anew` tells all that its stream has come to, and drops what stood before its
+    events. It is for streams that never end (`events/schedules.py`); a run's is never shortened.
+
     `op` is minted once per decision (a fresh random id) and used again for the same bytes only: a
     repeated call is recognised by it. An append that ends its writer's task takes the memory of it
     along (unless it closes the run, or takes a lease): repeated, it is fenced, or closed out while
@@ -131,6 +134,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     discarded: tuple[str, ...] = ()
     take: Take | None = None
     as_of: int | None = None
+    begins_anew: bool = False
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -330,6 +334,10 @@ class EventStore(Protocol):
 
     def runs(self) -> Iterator[tuple[str, Row]]:
         """Every run of the index, in no order; each at least once while it stays."""
+        ...
+
+    def schedules(self) -> Iterator[str]:
+        """The streams of all schedules (`events/schedules.py`), each at least once, in no order."""
         ...
 
     def payload(self, run: str, digest: str) -> bytes:

@@ -7,7 +7,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Literal, get_args
 
-TaskKind = Literal["run", "node", "subagent", "overseer", "repair"]
+from mulligan.events.schedules import is_schedule, schedule_name
+
+TaskKind = Literal["run", "node", "subagent", "overseer", "repair", "schedule"]
 KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
 """Who works a task: an actor for each."""
 
@@ -15,7 +17,7 @@ _KINDS: dict[str, TaskKind] = {"n": "node", "s": "subagent", "o": "overseer", "q
 
 
 def run_task(run: str) -> str:
-    """The run's own task, which alone takes graph decisions."""
+    """The run's own task, which alone takes graph decisions; a schedule's only one."""
     return f"{run}/"
 
 
@@ -48,7 +50,8 @@ def repair_task(run: str, node: str) -> str:
 @lru_cache(4_096)
 def parse_task(task: str) -> tuple[str, TaskKind, str]:
     """
-    Return a task's run, kind, and what it is about (empty for the run's own).
+    Return a task's run, kind, and what it is about (empty for the run's own); of a schedule's, the
+    stream and its name.
 
     Raises:
         ValueError: not a task id.
@@ -57,7 +60,7 @@ def parse_task(task: str) -> tuple[str, TaskKind, str]:
     if not slash or not run:
         raise ValueError(f"not a task id: {task!r}")
     if not rest:
-        return run, "run", ""
+        return (run, "schedule", schedule_name(run)) if is_schedule(run) else (run, "run", "")
     kind, colon, subject = rest.partition(":")
     if not colon or kind not in _KINDS:
         raise ValueError(f"not a task id: {task!r}")

@@ -133,9 +133,12 @@ class WireClient:
         """Delete fields of a hash; how many there were."""
         return int(self.execute_command("HDEL", key, *fields))
 
-    def hscan(self, key: str, cursor: int, *, count: int) -> tuple[int, Fields]:
-        """The next cursor, and some of a hash."""
-        following, flat = self.execute_command("HSCAN", key, cursor, "COUNT", count)
+    def hscan(
+        self, key: str, cursor: int, match: str | None = None, *, count: int
+    ) -> tuple[int, Fields]:
+        """The next cursor, and some of a hash, or of what fits a pattern of it."""
+        fitting = ("MATCH", match) if match is not None else ()
+        following, flat = self.execute_command("HSCAN", key, cursor, *fitting, "COUNT", count)
         return int(following), _pairs(flat)
 
     def zrange(self, key: str, start: int, end: int) -> list[bytes]:

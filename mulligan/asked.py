@@ -15,6 +15,7 @@ from mulligan.errors import InvalidInput
 from mulligan.events.facts import Priority
 from mulligan.events.payload import canonical
 from mulligan.events.prepared import LONGEST_DELAY_MS, is_run_id
+from mulligan.events.schedules import PREFIX, is_schedule
 from mulligan.schemas.plan import AgentPlan, Plan
 
 MOST_TAGS = 100
@@ -33,6 +34,11 @@ def check_run_id(run_id: object) -> None:
         raise InvalidInput(
             f"{_shown(run_id)} can't be a run's id: use up to 200 printable characters, "
             "none of them a blank, '/', '|', '{' or '}'"
+        )
+    if is_schedule(run_id):
+        raise InvalidInput(
+            f"{_shown(run_id)} can't be a run's id: {PREFIX!r} is how schedules are named "
+            "in the log"
         )
 
 

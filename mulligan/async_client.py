@@ -20,12 +20,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mulligan import kept_plan
-from mulligan.client import Client, Decision, Flow, Outcome, output_of
+from mulligan.async_schedules import AsyncSchedules
+from mulligan.client import Client, Decision, Outcome, output_of
 from mulligan.decisions.answers import Given
 from mulligan.errors import WaitTimedOut
 from mulligan.events.envelope import Envelope
 from mulligan.events.facts import Priority
 from mulligan.events.tenants import TenantLimits, TenantList
+from mulligan.flow import Flow
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.state import RunState
 from mulligan.settings import Settings
@@ -72,6 +74,11 @@ class AsyncClient:
             await self._in(self._short, client.close)
         self._short.shutdown(wait=False)
         self._waiting.shutdown(wait=False)
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """See `Client.schedules`."""
+        return AsyncSchedules(self._client, self._call)
 
     # --- Producers -------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ _COMMANDS = {
     "repair-log": "the rounds of a run's repair loops",
     "resume": "let a paused run go on",
     "run": "work a run here and follow it to its end",
+    "schedule": "have runs asked for by the clock",
     "scripted-model": "an OpenAI-compatible server that plays a script",
     "serve": "the HTTP API and the page",
     "signal": "tell a run of something that it waits for",

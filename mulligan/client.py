@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -41,8 +41,10 @@ from mulligan.events.facts import Priority
 from mulligan.events.file_archive import FileArchive
 from mulligan.events.payload import Payload
 from mulligan.events.payload_keys import payload_keys
+from mulligan.events.schedules import is_schedule
 from mulligan.events.store import Append, EventStore
 from mulligan.events.tenants import TenantLimits, TenantList, check_tenant
+from mulligan.flow import Flow, compile_flow
 from mulligan.projections.advice import why
 from mulligan.projections.open_requests import OpenRequest
 from mulligan.projections.run import fold
@@ -59,62 +61,11 @@ if TYPE_CHECKING:
     from mulligan.actors.archiver import Archived, Archiver
     from mulligan.actors.hints import Hints
     from mulligan.events.deltas import Deltas
-    from mulligan.schemas.load import Defines
-    from mulligan.schemas.mcp_tools import Catalogue
+    from mulligan.schedules import Schedules
     from mulligan.schemas.workflow import WorkflowDefinition
 
 Outcome = Literal["succeeded", "failed", "retry"]
 Decision = Literal["accept", "abort", "take_over"]
-Flow: TypeAlias = "str | Plan | WorkflowDefinition | Defines"
-"""A workflow: the name of a file, `module:attribute` or a shipped one; a `Workflow`; a plan."""
-
-
-def compile_flow(
-    workflow: Flow,
-    *,
-    model: str | None = None,
-    default_model: str | None = None,
-    changes: Callable[[str], Mapping[str, Any]] = lambda name: {},
-) -> Plan:
-    """
-    The plan of a workflow as a run asked for now would keep it. `changes` gives what people have
-    changed of its settings, `model` takes the place of the one in them, `default_model` that of one
-    that is missing there; an agent that names its own keeps it.
-
-    Raises:
-        WorkflowInvalid: it can't be worked as it is; the message says why.
-        InvalidInput: it is no workflow, or the model no name.
-    """
-    if isinstance(workflow, Plan):
-        return workflow
-    if not (model is None or isinstance(model, str)):
-        raise InvalidInput(f"model {model!r} is no name")
-    # Reading and checking workflows needs libraries that a reader of runs should not pay for.
-    from mulligan.schemas.compile import compile_plan
-    from mulligan.schemas.load import load_workflow
-    from mulligan.schemas.workflow import WorkflowDefinition
-
-    if isinstance(workflow, str):
-        workflow = load_workflow(workflow)
-    if not (isinstance(workflow, WorkflowDefinition) or hasattr(workflow, "definition")):
-        raise InvalidInput(f"{type(workflow).__name__} is no workflow: name one, or build one")
-    definition = workflow if isinstance(workflow, WorkflowDefinition) else workflow.definition()
-    changed = changes(definition.name)
-    if changed:
-        definition = definition.with_settings(**changed)
-    if model is not None:
-        settings = definition.settings.model_copy(update={"model": model})
-        definition = definition.model_copy(update={"settings": settings})
-    return compile_plan(definition, default_model=default_model, catalogue=_catalogue(definition))
-
-
-def _catalogue(definition: WorkflowDefinition) -> Catalogue | None:
-    """What asks MCP servers for their tools; a workflow without any needs no library for it."""
-    if not definition.mcp:
-        return None
-    from mulligan.tools.mcp.catalogue import ServerCatalogue
-
-    return ServerCatalogue()
 
 
 def _embedded_server(data_dir: Path) -> str:
@@ -191,6 +142,13 @@ class Client:
         from mulligan.actors.archiver import Archiver
 
         return Archiver(self.store, self._archive)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Runs that are asked for by the clock (see `docs/schedules.md`)."""
+        from mulligan.schedules import Schedules
+
+        return Schedules(self)
 
     # --- Producers -------------------------------------------------------------------------------
 
@@ -286,6 +244,8 @@ class Client:
         check_version(at_version)
         if run_id is not None:
             check_run_id(run_id)
+        if run_id is not None:
+            check_run_id(run_id)
         events = list(self.events(run))
         state = fold(run, events)
         forked = run_id if run_id is not None else f"{state.workflow}-{secrets.token_hex(6)}"
@@ -362,7 +322,7 @@ class Client:
         Raises:
             RunUnknown: there is no such run.
         """
-        state = fold(run, self.store.read(run))
+        state = fold(run, self.store.read(run) if not is_schedule(run) else [])
         if not state.version:
             raise RunUnknown(run)
         return state

@@ -6,6 +6,8 @@ Every error that mulligan raises.
     │   ├── WorkflowInvalid          a workflow definition; carries every problem, with its line
     │   ├── ExpressionFailed         a condition or placeholder can't be worked out from the values
     │   ├── RunExists                the run id is taken by a run with another input
+    │   ├── ScheduleExists           the schedule is there by other terms
+    │   ├── ScheduleUnknown          no schedule of that name (exit 2)
     │   └── WorkflowUnknown          no workflow of that name is offered here
     ├── EnvironmentUnfit             the surroundings can't carry a run (exit 5)
     │   ├── CodeMissing              this worker lacks the code that a run's plan names
@@ -64,6 +66,8 @@ __all__ = [
     "RunForgotten",
     "RunSetBack",
     "RunUnknown",
+    "ScheduleExists",
+    "ScheduleUnknown",
     "StoreFull",
     "StoreUnavailable",
     "StoreUnfit",
@@ -131,6 +135,28 @@ class RunUnknown(InvalidInput):
     def __init__(self, run: str) -> None:
         self.run = run
         super().__init__(f"no run {run!r} on this server; `mulligan status` lists the runs it has")
+
+
+class ScheduleExists(InvalidInput):
+    """A schedule of that name is there by other terms."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"schedule {name!r} exists by other terms; `--replace` (`replace` of a client) puts "
+            "these in their place"
+        )
+
+
+class ScheduleUnknown(InvalidInput):
+    """No schedule of that name is stored here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"no schedule {name[:100]!r} on this server; `mulligan schedule list` lists those "
+            "it has"
+        )
 
 
 class EnvironmentUnfit(MulliganError):

@@ -59,6 +59,26 @@ class Signalled(msgspec.Struct, kw_only=True):
     changed: bool
 
 
+ScheduleAction = Literal["create", "pause", "resume", "remove"]
+
+
+class ScheduleChanged(msgspec.Struct, kw_only=True):
+    """What was asked of a schedule; `changed` is false where it had been so before."""
+
+    kind: Literal["schedule_changed"] = "schedule_changed"
+    schedule: str
+    action: ScheduleAction
+    changed: bool
+
+
+class Triggered(msgspec.Struct, kw_only=True):
+    """A run that a schedule is to ask for now; it is there once a worker has asked for it."""
+
+    kind: Literal["triggered"] = "triggered"
+    schedule: str
+    run: str
+
+
 class Redriven(msgspec.Struct, kw_only=True):
     """The runs in which something parked goes on."""
 

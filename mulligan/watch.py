@@ -8,6 +8,7 @@ from time import monotonic
 
 from mulligan.errors import RunSetBack, RunUnknown
 from mulligan.events.envelope import Envelope
+from mulligan.events.schedules import is_schedule
 from mulligan.events.store import EventStore
 from mulligan.projections.run import evolve
 from mulligan.projections.state import RunState
@@ -127,7 +128,7 @@ class Watch:
 
 def require(store: EventStore, run: str) -> None:
     """Raises RunUnknown: there is no such run."""
-    if store.row(run) is None:
+    if is_schedule(run) or store.row(run) is None:
         raise RunUnknown(run)
 
 

@@ -113,6 +113,8 @@ def task_key(task: str) -> str:
             return invocation_key(subject)
         case "overseer":
             return repair_key(*overseer_subject(subject))
+        case "schedule":
+            raise ValueError(f"not a run's: {task!r}")
 
 
 def repair_key(invocation: str, attempt: int) -> str:

@@ -20,7 +20,7 @@ from mulligan.schemas.shape_problems import shape_problems
 from mulligan.schemas.workflow import WorkflowDefinition
 from mulligan.schemas.yaml_source import MAX_BYTES, read_document
 
-__all__ = ["Defines", "checked_definition", "load_workflow", "shipped_workflows"]
+__all__ = ["Defines", "checked_definition", "is_file", "load_workflow", "shipped_workflows"]
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -46,7 +46,7 @@ def load_workflow(
 
     Raises WorkflowInvalid with all problems, each a line `brief.yaml:7: nodes[1].needs: …`.
     """
-    if source.endswith(_SUFFIXES) or os.sep in source:
+    if is_file(source):
         return _load_file(Path(source), source)
     if ":" in source:
         return _load_attribute(source)
@@ -58,6 +58,11 @@ def load_workflow(
         return _load_file(shipped[source], source)
     hint = did_you_mean(source, [*named, *shipped])
     raise _invalid(source, f"no workflow of that name{hint}; a file is named with its .yaml")
+
+
+def is_file(source: str) -> bool:
+    """Whether `source` names a file: what it holds may not be where a worker is."""
+    return source.endswith(_SUFFIXES) or os.sep in source
 
 
 def shipped_workflows() -> dict[str, Path]:

@@ -27,12 +27,12 @@ from mulligan.actors.server_clock import ServerClocks
 from mulligan.actors.session import work
 from mulligan.actors.tracing import Tracing
 from mulligan.actors.writes import Write
-from mulligan.client import Flow, compile_flow
 from mulligan.decisions import people
 from mulligan.events.envelope import Envelope
 from mulligan.events.memory_slots import MemorySlots
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import EventStore, Swept
+from mulligan.flow import Flow, compile_flow
 from mulligan.projections.run import fold
 from mulligan.projections.state import RunState
 from mulligan.providers.lanes import Lanes

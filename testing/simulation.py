@@ -22,13 +22,13 @@ from random import Random
 from typing import Any
 
 from mulligan.actors.session import work
-from mulligan.client import Flow, compile_flow
 from mulligan.decisions import people
 from mulligan.errors import AppendRefused, InvalidInput, StoreUnavailable
 from mulligan.events import facts
 from mulligan.events.memory_store import MemoryEventStore
 from mulligan.events.store import Append, EventStore
 from mulligan.events.tasks import run_task
+from mulligan.flow import Flow, compile_flow
 from mulligan.projections.problem import Problem
 from mulligan.projections.projector import Projector
 from mulligan.projections.run import fold

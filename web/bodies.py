@@ -9,12 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mulligan.asked import LONGEST_NAME, LONGEST_REASON, LONGEST_TAG, MOST_TAGS
+from mulligan.decisions.cron import LONGEST_CRON
 from mulligan.events.prepared import LONGEST_DELAY_MS
 from mulligan.events.tenants import MOST
 from mulligan.schemas.workflow import Duration, RetryPolicy
 
 RunName = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
+ScheduleName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
 Reason = Annotated[str, Field(max_length=LONGEST_REASON)]
 By = Annotated[Name, Field(description="Who says so; kept in the log, checked by nobody.")]
 
@@ -115,6 +117,51 @@ class Signal(_Body):
     name: Name
     data: Any = None
     key: Name | None = None
+    by: By = "operator"
+
+
+class WhoSays(_Body):
+    """Who says so."""
+
+    by: By = "operator"
+
+
+class NewSchedule(_Body):
+    """
+    A schedule: runs of `workflow`, a name of `GET /workflows`, at the moments of `cron` by the
+    clocks of `timezone`. The workflow is kept as it is now. With `replace`, these terms take the
+    place of others.
+    """
+
+    name: ScheduleName
+    workflow: Name
+    cron: Annotated[str, Field(max_length=LONGEST_CRON)]
+    timezone: Annotated[str, Field(max_length=100)] = "UTC"
+    input: Any = None
+    model: Name | None = None
+    tags: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=LONGEST_TAG)]],
+        Field(max_length=MOST_TAGS - 1),
+    ] = []
+    priority: Literal[-1, 0, 1] = 0
+    tenant: Tenant | None = None
+    overlap: Literal["skip", "allow"] = "skip"
+    catch_up: Literal["none", "last", "all"] = "last"
+    replace: bool = False
+    by: By = "operator"
+
+
+class PauseSchedule(_Body):
+    """Why a schedule fires no more."""
+
+    reason: Reason = ""
+    by: By = "operator"
+
+
+class Trigger(_Body):
+    """A key by which the run is known when it is asked for again."""
+
+    key: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,80}$")] | None = None
     by: By = "operator"
 
 

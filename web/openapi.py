@@ -17,7 +17,17 @@ from mulligan.projections.run_list import RunList
 from mulligan.projections.run_view import RunResult, RunView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage, UsageTotals
-from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Signalled
+from mulligan.replies import (
+    Answered,
+    Decided,
+    Done,
+    Enqueued,
+    Forked,
+    ScheduleChanged,
+    Signalled,
+    Triggered,
+)
+from mulligan.schedule_views import ScheduleList, ScheduleView
 from mulligan.web.access import OPEN_PATHS, Access
 from mulligan.web.answers import REF
 from mulligan.web.browsing import WebUsed
@@ -43,10 +53,14 @@ SHAPES = (
     RunResult,
     RunUsage,
     RunView,
+    ScheduleChanged,
+    ScheduleList,
+    ScheduleView,
     Signalled,
     Session,
     TenantList,
     Trace,
+    Triggered,
     UsageTotals,
     WebUsed,
     WorkflowList,

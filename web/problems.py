@@ -28,6 +28,8 @@ from mulligan.errors import (
     RunExists,
     RunSetBack,
     RunUnknown,
+    ScheduleExists,
+    ScheduleUnknown,
     TenantQueueFull,
     WorkflowInvalid,
     WorkflowUnknown,
@@ -41,7 +43,9 @@ MOST_PROBLEMS = 20
 _STATUSES: tuple[tuple[type[MulliganError], int], ...] = (
     (RunUnknown, 404),
     (WorkflowUnknown, 404),
+    (ScheduleUnknown, 404),
     (RunExists, 409),
+    (ScheduleExists, 409),
     (InvalidInput, 422),
     (AppendRefused, 409),
     (RunSetBack, 409),

@@ -26,7 +26,8 @@
 --   previous_op    task: the task's last operation as the writer knows it
 --   inbox          task: the count of wake-ups that the writer has read
 --   flags          letters: i intent, r receipt, x the run is cancelling, c the run is closed,
---                  k encrypted with a data key
+--                  k encrypted with a data key, s a schedule's stream, which the feed does not tell
+--                  of, b begin the stream anew: what stood before these events is dropped
 --   moves          how many triples follow: task, action, delay in milliseconds
 --                    ready  create it, due after the delay (one that exists is woken)
 --                    wake   count into its inbox; one that waits or is timed becomes ready
@@ -356,7 +357,10 @@ for at = first_event, last_event do
   row.version = row.version + 1
   redis.call('XADD', run_stream, whole(row.version) .. '-0', 't', whole(now), 'd', ARGV[at])
 end
-if event_count > 0 then -- a release may come without
+if flagged('b') then
+  redis.call('XTRIM', run_stream, 'MINID', whole(row.version - event_count + 1) .. '-0')
+end
+if event_count > 0 and not flagged('s') then -- a release may come without
   redis.call('XADD', feed, '*', 'r', run, 'v', whole(row.version), 'n', whole(event_count))
 end
 for at = 1, payload_count do

@@ -36,7 +36,18 @@ from mulligan.projections.run_list import RunList
 from mulligan.projections.run_view import RunResult, RunView
 from mulligan.projections.trace import Trace
 from mulligan.projections.usage import RunUsage, UsageTotals
-from mulligan.replies import Answered, Decided, Done, Enqueued, Forked, Redriven, Signalled
+from mulligan.replies import (
+    Answered,
+    Decided,
+    Done,
+    Enqueued,
+    Forked,
+    Redriven,
+    ScheduleChanged,
+    Signalled,
+    Triggered,
+)
+from mulligan.schedule_views import ScheduleList, ScheduleView
 
 PUBLISHED: dict[str, type] = {
     "answer": Answered,
@@ -62,6 +73,10 @@ PUBLISHED: dict[str, type] = {
     "redrive": Redriven,
     "repair-log": RepairLogs,
     "run": RunResult,
+    "schedule": ScheduleView,
+    "schedule-changed": ScheduleChanged,
+    "schedule-list": ScheduleList,
+    "schedule-run-now": Triggered,
     "scripted-model": Serving,
     "serve": Served,
     "signal": Signalled,

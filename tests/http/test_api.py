@@ -371,3 +371,25 @@ def test_series_of_metrics_do_not_grow_with_the_names_of_tenants() -> None:
 
     assert len(metric.samples) <= metrics.MOST_TENANTS + 2
     assert sum(sample.value for sample in metric.samples) == 500
+
+
+def test_a_schedule_from_creation_to_removal(api: Api) -> None:
+    body = {"name": "tea-time", "workflow": "tea", "input": {"kind": "green"}, "cron": "0 17 * * *"}
+    assert fits(api.post("/schedules", body), "schedule-changed")["changed"] is True
+    assert api.post("/schedules", body)["changed"] is False
+    shown = fits(api.get("/schedules/tea-time"), "schedule")
+    assert (shown["workflow"], len(shown["next_ms"])) == ("tea", 5)
+    found = fits(api.get("/schedules"), "schedule-list")["schedules"]
+    assert [row["name"] for row in found] == ["tea-time"]
+    wanted = fits(api.post("/schedules/tea-time/run-now", {"key": "k"}, 202), "schedule-run-now")
+    assert wanted["run"] == "tea-time@k"
+    for action, given in (("pause", {"reason": "no tea"}), ("resume", None), ("remove", None)):
+        changed = api.post(f"/schedules/tea-time/{action}", given)
+        assert (changed["action"], changed["changed"]) == (action, True)
+    assert api.refusal("GET", "/schedules/tea-time") == (404, "schedule_unknown")
+    assert api.refusal("POST", "/schedules", json={**body, "cron": "0 25 * * *"})[0] == 422
+    assert api.refusal("POST", "/schedules", json={**body, "workflow": "tae"})[0] == 404
+    api.post("/schedules", body)
+    other = {**body, "cron": "0 16 * * *"}
+    assert api.refusal("POST", "/schedules", json=other) == (409, "schedule_exists")
+    assert api.post("/schedules", {**other, "replace": True})["changed"] is True

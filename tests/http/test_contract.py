@@ -34,6 +34,8 @@ STREAMS = ["/events", "/runs/{run}/events"]
 """They last until somebody hangs up; test_streams.py is about them."""
 EXAMPLES = {GenerationMode.POSITIVE: 3, GenerationMode.NEGATIVE: 2}
 RUN = "0"
+KNOWN = {"run": "/runs/{run}", "name": "/schedules/{name}"}
+"""What is there under that id: parts of paths."""
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
@@ -41,6 +43,8 @@ def test_nothing_contradicts_the_description(api: Api, mode: GenerationMode) -> 
     """Requests that fit or do not: each is answered as the description says, and never with 500."""
     load_all_checks()
     api.post("/runs", {"workflow": "tea", "input": {"kind": "green"}, "run_id": RUN}, 202)
+    daily = {"name": RUN, "workflow": "tea", "input": {"kind": "green"}, "cron": "0 17 * * *"}
+    api.post("/schedules", daily)
     schema = schemathesis.openapi.from_url(f"{api.url}/openapi.json").exclude(path=STREAMS)
     asked = 0
 
@@ -51,9 +55,8 @@ def test_nothing_contradicts_the_description(api: Api, mode: GenerationMode) -> 
 
     for found in schema.get_all_operations():
         operation = found.ok()
-        fixed = (
-            {"run": RUN} if mode is GenerationMode.POSITIVE and "{run}" in operation.path else {}
-        )
+        known = KNOWN if mode is GenerationMode.POSITIVE else {}
+        fixed = {part: RUN for part, of in known.items() if of in operation.path}
         strategy = operation.as_strategy(mode, path_parameters=fixed or None)
         each = settings(
             max_examples=EXAMPLES[mode],

@@ -88,3 +88,8 @@ def test_what_can_be_no_window_is_refused(window: object) -> None:
         check_window(window)
     check_window("main")
     check_window(None)
+
+
+def test_a_run_can_not_be_named_as_schedules_are() -> None:
+    with pytest.raises(InvalidInput, match="how schedules are named"):
+        check_run_id("schedule:nightly")

@@ -25,6 +25,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Runs": (
         "class mulligan.client.Client",
         "class mulligan.async_client.AsyncClient",
+        "class mulligan.schedules.Schedules",
+        "class mulligan.schedule_views.ScheduleView",
         "class mulligan.projections.state.RunState",
         "class mulligan.events.envelope.Envelope",
         "class mulligan.events.payload.Payload",
