@@ -390,6 +390,9 @@ def test_a_schedule_from_creation_to_removal(api: Api) -> None:
     assert api.refusal("POST", "/schedules", json={**body, "cron": "0 25 * * *"})[0] == 422
     assert api.refusal("POST", "/schedules", json={**body, "workflow": "tae"})[0] == 404
     api.post("/schedules", body)
+    for path in ("", "/trace", "/usage", "/events", "/result"):
+        assert api.refusal("GET", f"/runs/schedule:tea-time{path}")[0] == 404, "it is no run"
+    assert api.refusal("POST", "/runs/schedule:tea-time/cancel")[0] == 404
     other = {**body, "cron": "0 16 * * *"}
     assert api.refusal("POST", "/schedules", json=other) == (409, "schedule_exists")
     assert api.post("/schedules", {**other, "replace": True})["changed"] is True

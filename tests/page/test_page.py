@@ -498,3 +498,32 @@ def test_a_wait_is_shown_and_its_signal_can_be_sent(api: Api, opens: Opens) -> N
     page.get_by_role("dialog").get_by_role("button", name="Send", exact=True).click()
     expect(page.get_by_role("status")).to_contain_text("Signal payment sent")
     assert api.client.status(run).nodes["paid"].signal is not None
+
+
+def test_a_schedule_is_shown_paused_and_made_to_run_now(
+    api: Api, worker: WorkerProcess, opens: Opens
+) -> None:
+    flow = Workflow("tea-time")
+    flow.wait("poured", "tea")
+    api.client.schedules.create("daily-tea", flow, cron="0 17 * * *", timezone="Europe/London")
+    page = opens("schedules", scheme="dark")
+    row = page.get_by_role("row", name="daily-tea")
+    expect(row).to_contain_text("0 17 * * * Europe/London")
+    page.get_by_role("link", name="daily-tea").click()
+    page.get_by_text("It has not fired yet.").wait_for()
+    page.get_by_role("button", name="Run now …").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Run now", exact=True).click()
+    fired = page.get_by_role("region", name="Latest firings, newest first")
+    expect(fired.get_by_role("link", name="daily-tea@")).to_have_count(1)
+    page.get_by_role("button", name="Pause …").click()
+    dialog.get_by_label("Why").fill(HOSTILE)
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.get_by_text(HOSTILE)).to_be_visible()
+    assert page.evaluate("window.pwned") is None
+    assert page.evaluate(CONTRAST, 4.5) == []
+    assert api.client.schedules.show("daily-tea").status == "paused"
+    page.get_by_role("link", name="All schedules").click()
+    page.get_by_role("row", name="daily-tea").wait_for()
+    fired_run = api.client.schedules.show("daily-tea").firings[0].run
+    api.client.cancel(str(fired_run))

@@ -6,6 +6,7 @@ import { connection } from "./live.js";
 import { newRunView } from "./new_run.js";
 import { listView } from "./run_list.js";
 import { runView } from "./run.js";
+import { schedulesView } from "./schedules.js";
 import { signInView } from "./sign_in.js";
 import { workflowsView } from "./workflows.js";
 
@@ -34,6 +35,7 @@ function viewOf({ parts, query }) {
   if (name === undefined) return ["list", "Runs", () => listView(query)];
   if (name === "new") return ["new", "New run", () => newRunView(query)];
   if (name === "workflows") return ["workflows", "Workflows", () => workflowsView(one)];
+  if (name === "schedules") return ["schedules", one ?? "Schedules", () => schedulesView(one)];
   if (name === "runs" && one !== undefined) return ["run", `Run ${one}`, () => runView(one)];
   return ["", "Nothing here", async () => ({ node: problem("Nothing is shown at this address.") })];
 }

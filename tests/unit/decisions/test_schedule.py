@@ -137,6 +137,13 @@ def test_a_run_asked_for_by_a_person_counts_as_overlap() -> None:
     assert given.told()[-1] == "skipped 1 overlap"
 
 
+def test_a_firing_that_a_lost_worker_left_open_is_asked_for_before_anything_else_fires() -> None:
+    given = Scheduled().later(HOUR_MS)
+    given.decide()
+    given.later(HOUR_MS).work()
+    assert given.told() == ["fired s@20261207T060000Z", "RunRequested", "skipped 1 overlap"]
+
+
 def test_overlap_may_be_allowed() -> None:
     given = Scheduled(overlap="allow").later(HOUR_MS)
     given.work()
