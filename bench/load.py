@@ -18,6 +18,7 @@ from typing import Any
 
 from load_kills import death, killed
 from load_scale import due, stored, tail
+from load_watched import watched
 from load_world import HERE, Load, load, say
 
 from mulligan.actors.assemble import assemble
@@ -147,11 +148,18 @@ def _core_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-SIZES: dict[Callable[..., bool], int] = {many: 1_000, killed: 1_000, stored: 100_000, due: 100_000}
+SIZES: dict[Callable[..., bool], int] = {
+    many: 1_000,
+    watched: 1_000,
+    killed: 1_000,
+    stored: 100_000,
+    due: 100_000,
+}
 """How many runs a part has unless `--size` says otherwise; the others have a size of their own."""
 
 PARTS_BY_NAME: dict[str, Callable[..., bool]] = {
     "many": many,
+    "watched": watched,
     "killed": killed,
     "hot": hot,
     "hop": hop,
