@@ -27,6 +27,7 @@ _GAP = re.compile(
     r"(?:[\s\ufeff\u200b-\u200d\u2060]++|\\[nrt]|//[^\n]*+|/\*.*?\*/|\#[^\n]*+)*+", re.DOTALL
 )
 _WORD = re.compile(r"(?:(?!\\[nrt])[^\s\[\]{}(),:=\"“”])+")
+_APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 _SINGLE_QUOTED = re.compile(r"'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+'")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|.)", re.DOTALL)
 _ESCAPES = dict(zip('"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
@@ -221,5 +222,5 @@ def _may_stay(text: str, at: int, closing: str, inner: int) -> bool:
 
 
 def _within_word(text: str, at: int) -> bool:
-    """Whether the quote is an apostrophe between two letters."""
-    return text[at] in "'’" and _char(text, at - 1).isalnum() and _char(text, at + 1).isalnum()
+    """Whether the quote is an apostrophe between two characters of a word, as the scan has it."""
+    return _APOSTROPHE.match(text, at) is not None

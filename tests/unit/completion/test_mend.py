@@ -220,6 +220,16 @@ def test_the_respelling_conserves_by_its_nature(value: dict[str, Any], data: st.
             assert conserves(sloppy, verdict.output), sloppy
 
 
+def test_an_apostrophe_within_a_word_is_part_of_it() -> None:
+    sloppy = "{'a': {'0'_': null}}"
+
+    verdict = check_output(sloppy)
+
+    assert isinstance(verdict, Completed)
+    assert {"a": {"0'_": None}} == verdict.output
+    assert conserves(sloppy, verdict.output)
+
+
 def test_conservation_sees_what_was_added_dropped_changed_or_moved() -> None:
     candidate = '{"a": "say "hi" to", b: [1, 2,], "c": {"d": True}}'
     value = {"a": 'say "hi" to', "b": [1, 2], "c": {"d": True}}
