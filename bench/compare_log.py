@@ -19,6 +19,7 @@ from memory import EVENTS, fill, history
 
 from mulligan.events.redis_store import RedisEventStore
 from mulligan.projections.projector import Projector
+from mulligan.projections.rows import STORED, SUMMARIES
 from mulligan.testing.server import ValkeyServer
 
 EVENT_BYTES = 300
@@ -32,6 +33,9 @@ LOOKED_AT = 5_000
 """Runs that are verified, and whose events are decoded alone."""
 
 REBUILD, VERIFY, LOAD = "rebuild of all runs' rows", "mulligan verify", "load of a long run"
+LISTS = f"{OURS}, one projection"
+"""What lists show: as much as others fold, who have one state of each run."""
+
 XRANGE, DECODING = "XRANGE through hiredis", "decoding alone (msgspec)"
 XRANGE_PIPED = f"{XRANGE}, pipelined"
 REPLAY_LOG, REPLAY = "eventsourcing, its log decoded", "eventsourcing, aggregates"
@@ -78,8 +82,9 @@ def _used(client: Any) -> int:
 
 def _replays(found: Figures, size: Size, ours: Contender, theirs: Contender) -> None:
     runs = min(LOOKED_AT, size.events // EVENTS)
-    (took_s,) = ours.measure("rebuild")
-    found.keep(REBUILD, OURS, MICROSECONDS, 1e6 * took_s / size.events)
+    for contender, kinds in ((OURS, STORED), (LISTS, [SUMMARIES])):
+        (took_s,) = ours.measure("rebuild", projections=[rows.name for rows in kinds])
+        found.keep(REBUILD, contender, MICROSECONDS, 1e6 * took_s / size.events)
     for contender, measured in (
         (XRANGE, ours.measure("xrange")),
         (XRANGE_PIPED, ours.measure("xrange_piped")),
