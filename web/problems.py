@@ -120,16 +120,23 @@ def of_http(request: Request, error: Exception) -> Response:
 def of_request(request: Request, error: Exception) -> Response:
     """The answer for a request that does not fit: where and why, never what was sent."""
     assert isinstance(error, RequestValidationError)
-    found = [f"{'.'.join(map(str, one['loc']))}: {_rule(one)}" for one in error.errors()]
+    is_json = "json" in request.headers.get("content-type", "")
+    found = [f"{'.'.join(map(str, one['loc']))}: {_rule(one, is_json)}" for one in error.errors()]
     shown, more = found[:MOST_PROBLEMS], len(found) - MOST_PROBLEMS
     detail = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
     return problem(422, "request_invalid", detail, shown)
 
 
-def _rule(one: Any) -> str:
+def _rule(one: Any, is_json: bool) -> str:
+    if tuple(one["loc"]) == ("body",) and not is_json:
+        return "a JSON object is wanted, with the header `Content-Type: application/json`"
     # These texts may quote the value; pydantic's others are fixed.
-    quotes = one["type"] in ("value_error", "assertion_error", "json_invalid")
-    return "can't be used" if quotes else str(one["msg"])
+    match one["type"]:
+        case "json_invalid":
+            return "here it stops being JSON"
+        case "value_error" | "assertion_error":
+            return "can't be used"
+    return str(one["msg"])
 
 
 def _code(name: str) -> str:

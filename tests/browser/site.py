@@ -277,6 +277,11 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
         "<iframe id=f></iframe><script>document.getElementById('f').src ="
         "location.href.replace('127.0.0.1', 'localhost').replace('/foreign', '/form')</script>",
     ),
+    "/popups": _page(
+        "Popups",
+        "<script>function go() { for (let n = 5; n--;) open('/'); document.body.append('Opened') }"
+        "</script><button onclick=go()>Go</button>",
+    ),
     "/popup": _page("Popup", "<button onclick=\"window.open('/form')\">Open</button>"),
     "/download-page": _page("Download", "<a href=/download>Get figures</a>"),
     "/download": _download,

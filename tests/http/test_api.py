@@ -157,6 +157,7 @@ def test_what_does_not_fit_is_told_by_place_and_without_what_was_sent(api: Api) 
     assert any(one.startswith("body.tags.1: ") for one in answer.json()["problems"])
     assert secret not in answer.text
     assert api.refusal("POST", "/runs", data={"workflow": "tea"}) == (422, "request_invalid")
+    assert "application/json" in api.http.post("/runs", content=json.dumps(TEA)).text
     no_text = json.dumps({**TEA, "input": {"kind": "\ud800"}}).encode()
     for content, refused in (
         (b"{", (422, "request_invalid")),

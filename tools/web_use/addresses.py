@@ -22,7 +22,7 @@ def check_url(url: str, rules: WebRules) -> None:
         raise WebUseFailed(
             "permission_denied",
             f"{host}:{port} is none of the hosts that are allowed here "
-            "(settings.web.allow of the workflow)",
+            "(a workflow's settings.web.allow, others' MULLIGAN_BROWSER_ALLOW)",
         )
 
 

@@ -32,7 +32,7 @@ def test_the_request_is_one() -> None:
     asked = request(
         JSON[0], RunContext(run="r", call="c", owner="o", requested_ms=1_796_000_000_000)
     )
-    assert ["m1", "m2"] == [one["id"] for one in asked["materials"]]
+    assert ["m1", "m2", "m3"] == [one["id"] for one in asked["materials"]]
 
 
 def test_the_form_is_one(tmp_path: Path) -> None:

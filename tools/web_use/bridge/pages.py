@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -111,6 +112,7 @@ class Pages:
             raise WebUseFailed("page_in_use", "another command is at this page; retry after it")
         self._tokens.take(token, caller.action)
         tab.busy = caller.action
+        tab.used_s = time.monotonic()
         tab.rules = caller.rules
         try:
             yield tab

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
@@ -50,7 +51,8 @@ READ = (
 class Tab:
     """
     A page. `busy` is the id of the command that is at it; `seen` are the snapshots of observations
-    whose references count: those since the last act. `earlier` has those before too.
+    whose references count: those since the last act. `earlier` has those before too. `used_s` is
+    when a command came to it last, by the clock that only rises.
     """
 
     def __init__(self, page: Page, session: CDPSession, target: str) -> None:
@@ -59,6 +61,7 @@ class Tab:
         self.target = target
         self.rules = WebRules()
         self.busy: str | None = None
+        self.used_s = time.monotonic()
         self.seen: dict[str, str] = {}
         self.earlier: OrderedDict[str, str] = OrderedDict()
         self.dialog: Dialog | None = None

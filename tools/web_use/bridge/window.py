@@ -23,6 +23,8 @@ __all__ = ["Window", "Windows"]
 
 MOST_MADE = 100
 """Windows that were made for callers."""
+MOST_PAGES = 100
+"""Of one window: runs come to their ends without closing theirs."""
 ADOPT_S = 10.0
 RESTORE_S = 30.0
 """How long one old view may take to come back."""
@@ -64,7 +66,8 @@ class Window:
         return [tab for tab in self.tabs.values() if not tab.gone]
 
     async def open(self, rules: WebRules) -> Tab:
-        """An empty page behind all others."""
+        """An empty page behind all others; where there are too many, one that is idle gives way."""
+        self._make_room()
         profile = await self._ready()
         try:
             target = await profile.open()
@@ -78,6 +81,12 @@ class Window:
                     await self._adopted.wait()
         except (PlaywrightError, TimeoutError):
             raise WebUseFailed("backend_action_failed", "Chromium opened no page") from None
+
+    def _make_room(self) -> None:
+        idle = sorted((tab for tab in self.live() if tab.busy is None), key=lambda tab: tab.used_s)
+        for tab in idle[: max(len(self.live()) + 1 - MOST_PAGES, 0)]:
+            _log.info("page_closed", window=self.id, why="the window has too many")
+            self._start(self.close_tab(tab))
 
     async def close_tab(self, tab: Tab) -> None:
         """Close a page, whatever state it is in."""
@@ -157,10 +166,16 @@ class Window:
         task.add_done_callback(self._tasks.discard)
 
     async def _adopt(self, page: Page) -> None:
-        """Take a page in, one that another page has opened with the rules of that one."""
+        """
+        Take a page in, one that another page has opened with the rules of that one: such a one is
+        closed where there are too many, since a site must not take the room of others.
+        """
         with contextlib.suppress(PlaywrightError):
             tab = await Tab.of(page)
             opener = await page.opener()
+            if opener is not None and len(self.live()) >= MOST_PAGES:
+                await bounded(page.close(), 5.0)
+                return
             for other in self.live():
                 if opener is not None and other.page is opener:
                     tab.rules = other.rules
