@@ -277,6 +277,11 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
         "<iframe id=f></iframe><script>document.getElementById('f').src ="
         "location.href.replace('127.0.0.1', 'localhost').replace('/foreign', '/form')</script>",
     ),
+    "/named": _page(
+        "Named",
+        '<label>Name <input oninput="go.textContent = value"></label>'
+        "<button id=go onclick=\"fetch('/at/' + this.textContent)\">?</button>",
+    ),
     "/popups": _page(
         "Popups",
         "<script>function go() { for (let n = 5; n--;) open('/'); document.body.append('Opened') }"

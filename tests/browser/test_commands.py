@@ -7,6 +7,7 @@ import socket
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -422,7 +423,11 @@ def test_a_secret_is_typed_and_appears_nowhere(
     told += [web.do(**web.act("type", 'textbox "Week"', secret="SITE_PASSWORD"))]
     told += [web.do(**web.act("click", 'button "Save"', evidence=saved("Report saved")))]
     told += [web.look(), web.do(command="list_pages")]
+    web.observe(f"{site.url}/named")
+    told += [web.do(**web.act("type", 'textbox "Name"', secret="SITE_PASSWORD"))]
+    told += [web.do(**web.act("click", 'button "***"'))]
 
+    assert ("GET", f"/at/{quote(CANARY, safe='& ').replace(' ', '%20')}") in site.received
     assert CANARY == site.saved[0]["password"] == site.saved[0]["week"], "it was typed"
     assert "***" in str(told), "the site showed it"
     kept = [one for one in bridge.folder.rglob("*") if one.is_file()]

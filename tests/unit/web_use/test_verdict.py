@@ -111,6 +111,10 @@ def test_each_misuse_of_a_token_has_its_code() -> None:
         '"p@ss w\\"rd \'ü"',
         '"p@ss w\\"rd \'\\u00fc"',
         "'p@ss w\"rd ''ü'",
+        "http://a.test/p@ss%20w%22rd%20'%C3%BC",
+        "http://a.test/?q=p@ss%20w%22rd%20%27%c3%bc",
+        "http://a.test/#%70@ss%20w\"rd%20'ü",
+        "p@ss\n w\"rd\t'ü",
     ],
 )
 def test_a_secret_is_replaced_in_every_spelling(shown: str) -> None:
