@@ -282,6 +282,10 @@ PAGES: dict[str, Callable[[Site, dict[str, str], bool], Answer]] = {
         '<label>Name <input oninput="go.textContent = value"></label>'
         "<button id=go onclick=\"fetch('/at/' + this.textContent)\">?</button>",
     ),
+    "/form-get": _page(
+        "Form",
+        "<form action=/echo><label>Week <input name=q></label><button>Find</button></form>",
+    ),
     "/popups": _page(
         "Popups",
         "<script>function go() { for (let n = 5; n--;) open('/'); document.body.append('Opened') }"

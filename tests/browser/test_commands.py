@@ -427,11 +427,18 @@ def test_a_secret_is_typed_and_appears_nowhere(
     told += [web.do(**web.act("type", 'textbox "Name"', secret="SITE_PASSWORD"))]
     told += [web.do(**web.act("click", 'button "***"'))]
 
+    kept = bridge.run("secretive")
+    kept.observe(f"{site.url}/form-get")
+    told += [kept.do(**kept.act("type", 'textbox "Week"', secret="SITE_PASSWORD"))]
+    told += [kept.do(**kept.act("click", 'button "Find"'))]
+    told += [kept.do(command="list_pages")]
+    kept.close_all()
+
     assert ("GET", f"/at/{quote(CANARY, safe='& ').replace(' ', '%20')}") in site.received
     assert CANARY == site.saved[0]["password"] == site.saved[0]["week"], "it was typed"
     assert "***" in str(told), "the site showed it"
-    kept = [one for one in bridge.folder.rglob("*") if one.is_file()]
-    everything = str(told).encode() + b"".join(one.read_bytes() for one in kept)
+    files = [one for one in bridge.folder.rglob("*") if one.is_file()]
+    everything = str(told).encode() + b"".join(one.read_bytes() for one in files)
     for spelling in (CANARY.encode(), b"canary-8c1f"):
         assert spelling not in everything
 

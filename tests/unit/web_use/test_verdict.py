@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mulligan.tools.web_use.bridge.look import Look
 from mulligan.tools.web_use.bridge.redaction import Redaction
+from mulligan.tools.web_use.bridge.shown import Shown
 from mulligan.tools.web_use.bridge.tokens import PageTokens
 from mulligan.tools.web_use.bridge.verdict import Driven, before, dispatched, holds, judged
 from mulligan.tools.web_use.codes import WebUseFailed
@@ -128,3 +129,13 @@ def test_a_secret_is_replaced_in_every_spelling(shown: str) -> None:
     assert "w" not in str(hidden["a"]).replace("http", "")
     assert secret not in hidden
     assert "tiny" == redaction.text("tiny"), "too short to be looked for: it is never typed"
+
+
+def test_no_half_of_a_secret_is_left_where_a_title_is_cut() -> None:
+    """web7"""
+    shown = Shown(Redaction(["secret-4711"]))
+
+    for at in range(480, 502):
+        assert "secret" not in shown.title("x" * at + "secret-4711" + "x" * 100)
+        assert "secret" not in shown.url("x" * (at + 7_692) + "secret-4711" + "x" * 100)
+    assert 500 == len(shown.title("x" * 501))

@@ -25,7 +25,7 @@ from mulligan.tools.web_use.bridge.opening import go
 from mulligan.tools.web_use.bridge.pages import Pages
 from mulligan.tools.web_use.bridge.receipts import Kept, Records
 from mulligan.tools.web_use.bridge.redaction import Redaction
-from mulligan.tools.web_use.bridge.shown import shown_title, shown_url
+from mulligan.tools.web_use.bridge.shown import Shown
 from mulligan.tools.web_use.bridge.snapshot import cut, difference
 from mulligan.tools.web_use.bridge.tab import LOOK_S, Tab
 from mulligan.tools.web_use.bridge.window import Window, Windows
@@ -76,16 +76,22 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Bridge:
     """Does commands for callers, one at a time on a page, each at most once."""
 
-    def __init__(self, windows: Windows, records: Records, configuration: Configuration) -> None:
+    def __init__(
+        self,
+        windows: Windows,
+        records: Records,
+        configuration: Configuration,
+        redaction: Redaction,
+    ) -> None:
         self._windows = windows
         self._records = records
         self._configuration = configuration
-        self._pages = Pages(windows, records)
+        self._shown = Shown(redaction)
+        self._pages = Pages(windows, records, self._shown)
         self._holdings = Holdings(configuration)
         self._done: OrderedDict[str, tuple[str, Result]] = OrderedDict()
         self._acted: OrderedDict[str, str] = OrderedDict()
         """ids of acts, and the page of each"""
-        self.redaction = Redaction(configuration.secrets.values())
 
     async def do(self, asked: Asked) -> Result:
         """
@@ -200,7 +206,7 @@ class Bridge:
                 async with self._pages.using(command.page, asked.caller, window) as tab:
                     url = tab.page.url
                     await window.close_tab(tab)
-                    return Closed(url=shown_url(url))
+                    return Closed(url=self._shown.url(url))
             case Navigate(page=None) as command:
                 async with self._opened(command.url, asked, window) as tab:
                     return await self._arrived(tab, command, asked)
@@ -263,8 +269,8 @@ class Bridge:
             observation=observation,
             frame=f"f_{tab.id}",
             page=self._pages.token(tab, asked.caller),
-            url=shown_url(look.url),
-            title=shown_title(look.title),
+            url=self._shown.url(look.url),
+            title=self._shown.title(look.title),
             state=look.state,
             snapshot=shown,
             cut=missing,
@@ -294,8 +300,8 @@ class Bridge:
         page = self._pages.token(tab, asked.caller)
         return Verified(
             page=page,
-            url=shown_url(look.url),
-            title=shown_title(look.title),
+            url=self._shown.url(look.url),
+            title=self._shown.title(look.title),
             evidence=evidence,
         )
 
@@ -309,7 +315,7 @@ class Bridge:
             )
         _remember(self._acted, asked.caller.action, tab.id)
         means = Means(
-            keep=lambda receipt: self._keep(asked, receipt),
+            keep=lambda receipt: self._records.keep(asked.digest, receipt),
             secret=self._holdings.secret,
             file=self._holdings.file,
             wanted=asked.wanted,
@@ -330,7 +336,7 @@ class Bridge:
             outcome="confirmed" if command.evidence else "done",
             dispatched=True,
             driver="returned",
-            url=shown_url(tab.page.url),
+            url=self._shown.url(tab.page.url),
             requests=tuple(tab.requests.values()),
             evidence=tuple(
                 msgspec.structs.replace(one, before=None, after=one.before) for one in evidence
@@ -358,7 +364,7 @@ class Bridge:
             act="screenshot",
             outcome="done",
             dispatched=False,
-            url=shown_url(tab.page.url),
+            url=self._shown.url(tab.page.url),
             page=self._pages.token(tab, asked.caller),
             file=str(path),
         )
@@ -376,10 +382,6 @@ class Bridge:
                 observation=observation,
             )
         return receipt
-
-    def _keep(self, asked: Asked, receipt: Receipt) -> None:
-        plain = self.redaction.value(msgspec.to_builtins(receipt))
-        self._records.keep(asked.digest, msgspec.convert(plain, Receipt))
 
 
 async def _seen_to_hold(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mulligan.tools.web_use.bridge.receipts import Records
-from mulligan.tools.web_use.bridge.shown import shown_title, shown_url
+from mulligan.tools.web_use.bridge.shown import Shown
 from mulligan.tools.web_use.bridge.tab import Tab
 from mulligan.tools.web_use.bridge.tokens import PageTokens
 from mulligan.tools.web_use.bridge.window import Window, Windows
@@ -25,9 +25,10 @@ MADE = "made-"
 class Pages:
     """The windows' pages, as callers may see and use them."""
 
-    def __init__(self, windows: Windows, records: Records) -> None:
+    def __init__(self, windows: Windows, records: Records, shown: Shown) -> None:
         self._windows = windows
         self._records = records
+        self._shown = shown
         self._tokens = PageTokens()
 
     def token(self, tab: Tab, caller: Caller) -> str:
@@ -37,8 +38,8 @@ class Pages:
     async def told(self, tab: Tab, caller: Caller) -> Page:
         """A page as it is listed, with a token for the caller."""
         token = self.token(tab, caller)
-        title = shown_title(await tab.title())
-        return Page(page=token, url=shown_url(tab.page.url), title=title, state=tab.state)
+        title = self._shown.title(await tab.title())
+        return Page(page=token, url=self._shown.url(tab.page.url), title=title, state=tab.state)
 
     def find(self, page: str | None) -> Tab | None:
         """The page of that id, wherever it is, if it is still there."""

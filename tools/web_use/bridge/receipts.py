@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from mulligan.schemas.web_rules import WebRules
+from mulligan.tools.web_use.bridge.redaction import Redaction
 from mulligan.tools.web_use.results import Receipt
 
 __all__ = ["Kept", "Records", "View"]
@@ -50,9 +51,13 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Records:
-    """A small SQLite file; every commit is on disk when it returns (`synchronous=FULL`)."""
+    """
+    A small SQLite file; every commit is on disk when it returns (`synchronous=FULL`). Secrets are
+    not in it: a receipt has stars for them, and a view at an address that holds one is not kept.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redaction: Redaction) -> None:
+        self._redaction = redaction
         path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         path.chmod(0o600)
@@ -70,9 +75,10 @@ class Records:
 
     def keep(self, digest: str, receipt: Receipt) -> None:
         """Store an act's intent or what came of it, in the place of what was known."""
+        plain = self._redaction.value(msgspec.to_builtins(receipt))
         self._db.execute(
             "insert or replace into acts (action, digest, receipt) values (?, ?, ?)",
-            (receipt.action, digest, msgspec.json.encode(receipt)),
+            (receipt.action, digest, msgspec.json.encode(plain)),
         )
 
     def views(self, window: str) -> list[View]:
@@ -82,7 +88,11 @@ class Records:
 
     def keep_views(self, window: str, views: list[View]) -> None:
         """Store what a window shows now."""
-        rows = [(window, view.url, msgspec.json.encode(view.rules)) for view in views]
+        rows = [
+            (window, view.url, msgspec.json.encode(view.rules))
+            for view in views
+            if view.url == self._redaction.text(view.url)
+        ]
         self._db.execute("begin immediate")
         self._db.execute("delete from views where window = ?", (window,))
         self._db.executemany("insert or ignore into views values (?, ?, ?)", rows)

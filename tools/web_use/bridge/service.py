@@ -23,6 +23,7 @@ from mulligan.tools.web_use.bridge.chromium import Chromium
 from mulligan.tools.web_use.bridge.holdings import Configuration
 from mulligan.tools.web_use.bridge.proxy import Resolve, resolve
 from mulligan.tools.web_use.bridge.receipts import Records
+from mulligan.tools.web_use.bridge.redaction import Redaction
 from mulligan.tools.web_use.bridge.window import Windows
 from mulligan.tools.web_use.client import MAX_LINE, Answer, Failed, Question
 from mulligan.tools.web_use.codes import WebUseFailed
@@ -63,12 +64,13 @@ class BridgeService:
         resolve: Resolve = resolve,
     ) -> None:
         self._path = path
-        self._records = Records(configuration.folder / "records.sqlite")
+        self._redaction = Redaction(configuration.secrets.values())
+        self._records = Records(configuration.folder / "records.sqlite", self._redaction)
         self._chromium = Chromium(executable, lambda: self._windows.lost(), headed=headed)
         self._windows = Windows(self._chromium, self._records, resolve)
         for window in windows:
             self._windows.register(window, kept=True)
-        self._bridge = Bridge(self._windows, self._records, configuration)
+        self._bridge = Bridge(self._windows, self._records, configuration, self._redaction)
         self._running: dict[str, _Running] = {}
         self._settled: dict[str, int] = {}
         """ids of acts that had not begun when they were settled, and the newest connection then"""
@@ -136,7 +138,7 @@ class BridgeService:
 
     def _encoded(self, answer: Answer) -> bytes:
         """Secrets are in nothing that leaves."""
-        return msgspec.json.encode(self._bridge.redaction.value(msgspec.to_builtins(answer)))
+        return msgspec.json.encode(self._redaction.value(msgspec.to_builtins(answer)))
 
     async def _answered(self, line: bytes, connection: _Connection) -> Answer:
         try:

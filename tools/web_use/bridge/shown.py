@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-__all__ = ["shown_title", "shown_url"]
+from mulligan.tools.web_use.bridge.redaction import Redaction
+
+__all__ = ["Shown"]
 
 MOST_TITLE = 500
 MOST_URL = 8_192
 """Characters, as of a URL that is asked for; a page may make its own as long as it likes."""
 
 
-def shown_title(title: str) -> str:
-    """A title, or its beginning with a mark."""
-    return _cut(title, MOST_TITLE)
+class Shown:
+    """Titles and URLs, or their beginnings with a mark. Half a secret would be known by nobody."""
 
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
 
-def shown_url(url: str) -> str:
-    """A URL, or its beginning with a mark."""
-    return _cut(url, MOST_URL)
+    def title(self, title: str) -> str:
+        """A title as it is shown."""
+        return self._cut(title, MOST_TITLE)
 
+    def url(self, url: str) -> str:
+        """A URL as it is shown."""
+        return self._cut(url, MOST_URL)
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    def _cut(self, text: str, most: int) -> str:
+        text = self._redaction.text(text)
+        return text if len(text) <= most else f"{text[: most - 1]}…"
