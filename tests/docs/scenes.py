@@ -134,12 +134,6 @@ def report_desk(shell: Shell) -> None:
     shell.model.play({"turns": week_script(json.loads(file.read_text()), STATEMENTS)})
 
 
-def report_asks(shell: Shell) -> None:
-    """A report of which one author is not told."""
-    shell.model.play({"turns": week_script(WEEK, STATEMENTS)})
-    shell.run("w48", "report", WEEK, "awaiting_input")
-
-
 def order(shell: Shell) -> None:
     """The page's order waits to be paid; the API is up."""
     shell.run("order-17", "flow.yaml", {}, "awaiting_signal")
@@ -218,7 +212,6 @@ SCENES: dict[str, dict[str, Scene]] = {
     "docs/report.md": {
         "": model,
         "mulligan run report": report_desk,
-        "mulligan status w48": report_asks,
         "mulligan reconcile RUN": UNKNOWN,
     },
     "docs/http.md": {"": readme_files},
